@@ -1,0 +1,48 @@
+"""Second-order Bellman residual minimisation with neural networks."""
+
+from gaussbell import encodings, environments, linalg, networks, solvers
+from gaussbell.differential import differential_map
+from gaussbell.evaluation import evaluate, linearise, msbe
+from gaussbell.least_squares import least_squares
+from gaussbell.mdp import FiniteMDP, MarkovChain
+from gaussbell.networks import MLP, ValueFunction
+from gaussbell.solution import History, Solution, SolveFailed, Status
+from gaussbell.solve import Progress
+from gaussbell.solvers import (
+    GaussNewton,
+    LevenbergMarquardt,
+    ResidualGradient,
+    SemiGaussNewton,
+    SemiGradient,
+)
+from gaussbell.transitions import Transitions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MLP",
+    "FiniteMDP",
+    "GaussNewton",
+    "History",
+    "LevenbergMarquardt",
+    "MarkovChain",
+    "Progress",
+    "ResidualGradient",
+    "SemiGaussNewton",
+    "SemiGradient",
+    "Solution",
+    "SolveFailed",
+    "Status",
+    "Transitions",
+    "ValueFunction",
+    "differential_map",
+    "encodings",
+    "environments",
+    "evaluate",
+    "least_squares",
+    "linalg",
+    "linearise",
+    "msbe",
+    "networks",
+    "solvers",
+]

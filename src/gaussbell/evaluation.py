@@ -1,0 +1,107 @@
+"""Policy evaluation: fit a network to the Bellman equation of a policy (Algorithm 1)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from gaussbell.linearisation import Linearisation
+from gaussbell.mdp import MarkovChain
+from gaussbell.precision import as_double, in_double
+from gaussbell.residuals import BellmanProblem, bellman_problem
+from gaussbell.solution import Solution
+from gaussbell.solve import Progress, solve
+from gaussbell.solvers import LevenbergMarquardt, Solver
+from gaussbell.transitions import Transitions
+
+RELATIVE_TOLERANCE = 1e-12
+"""The default tolerance, as a fraction of the NMSBE of a network that is zero everywhere."""
+
+
+@in_double
+def evaluate(
+    network: Any,
+    data: Transitions | MarkovChain,
+    *,
+    solver: Solver | None = None,
+    max_steps: int = 1000,
+    tolerance: float | None = None,
+    features: Any = None,
+    weight: Any = None,
+    patience: int = 200,
+    on_progress: Callable[[Progress], None] | None = None,
+    keep_parameters: bool = False,
+) -> Solution:
+    """Fit `network` to the value of a policy by minimising the NMSBE with complete derivatives.
+
+        msbe = 1/2 sum_i weight_i (f(s_i) - reward_i - discount_i f(s'_i))^2
+
+    A small msbe means that the Bellman equation holds at the samples, no more: its error is amplified by
+    up to 1 / (1 - discount) in the value, and few samples leave the values between them free. With as many
+    parameters as rows, or more, and a Jacobian of full rank, every minimum has zero residual
+    (Propositions 1 and 3 of the paper).
+
+    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
+    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default LevenbergMarquardt(); `tolerance`, the
+    msbe at which to stop, by default 1e-12 of the msbe of the zero function; `features` (K, d) and
+    `weight` (K,), for a finite chain: the network's input for each state and how much it counts (by default
+    its number and its stationary probability); the rest as in `least_squares`.
+
+    >>> import gaussbell as gb
+    >>> chain = gb.environments.SevenStar().under()
+    >>> features = gb.encodings.normal(7, 2, key=1)
+    >>> solution = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
+    >>> solution.status.name
+    'CONVERGED'
+    >>> bool(abs(solution.network(features) - chain.values).max() < 1e-2)
+    True
+    """
+    problem = bellman_problem(network, data, features=features, weight=weight)
+    return solve(
+        problem,
+        problem.packing.pack(network),
+        LevenbergMarquardt() if solver is None else solver,
+        packing=problem.packing,
+        max_steps=max_steps,
+        tolerance=_default_tolerance(problem) if tolerance is None else tolerance,
+        patience=patience,
+        on_progress=on_progress,
+        keep_parameters=keep_parameters,
+    )
+
+
+def _default_tolerance(problem: BellmanProblem) -> Float[Array, ""]:
+    """A tolerance that scales with the rewards."""
+    return RELATIVE_TOLERANCE * 0.5 * problem.target @ problem.target
+
+
+@in_double
+def linearise(
+    network: Any, data: Transitions | MarkovChain, *, features: Any = None, weight: Any = None
+) -> Linearisation:
+    """The Bellman residual of a network on data, with its complete derivative.
+
+    `.loss` is the NMSBE, `.gradient()` its gradient and `.hessian()` its Gauss-Newton Hessian, as flat arrays
+    in the order of the network's parameters (labels eq:nmsbe to eq:hessian_J and their continuous twins).
+
+    >>> import gaussbell as gb
+    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+    >>> at = gb.linearise(gb.MLP((1, 3, 1), key=0), data)
+    >>> at.residual.shape, at.gradient().shape, at.hessian().shape
+    ((2,), (10,), (10, 10))
+    """
+    problem = bellman_problem(as_double(network), data, features=features, weight=weight)
+    return problem.linearise(problem.packing.pack(network))
+
+
+def msbe(
+    network: Any, data: Transitions | MarkovChain, *, features: Any = None, weight: Any = None
+) -> Float[Array, ""]:
+    """The NMSBE of a network on data (labels eq:nmsbe and eq:nmsbe_continuous).
+
+    >>> import gaussbell as gb, numpy
+    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+    >>> round(float(gb.msbe(gb.ValueFunction(numpy.zeros(1), lambda slope, s: slope @ s), data)), 12)
+    0.25
+    """
+    return linearise(network, data, features=features, weight=weight).loss

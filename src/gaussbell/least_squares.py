@@ -1,0 +1,106 @@
+"""Nonlinear least squares for any residual: no word of values or policies."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gaussbell.differential import DenseRows
+from gaussbell.linearisation import LeastSquaresProblem, Linearisation, SameRows
+from gaussbell.packing import Packing
+from gaussbell.precision import in_double, is_floating
+from gaussbell.solution import Solution
+from gaussbell.solve import Progress, solve
+from gaussbell.solvers import LevenbergMarquardt, Solver
+
+
+class FunctionProblem(LeastSquaresProblem):
+    """The residual of any function of a parameter pytree; its Jacobian by autodiff."""
+
+    packing: Packing
+    function: Callable[[Any], Array] = eqx.field(static=True)
+
+    def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
+        return jnp.ravel(jnp.asarray(self.function(self.packing.unpack(x)), jnp.float64))
+
+    def linearise(self, x: Float[Array, " n"]) -> Linearisation:
+        residual = self.residual(x)
+        # One reverse sweep a row or one forward sweep a parameter, whichever are fewer.
+        jacobian = jax.jacrev if residual.shape[0] < x.shape[0] else jax.jacfwd
+        rows = DenseRows(residual, jacobian(self.residual)(x))
+        return Linearisation(residual, rows, SameRows())
+
+    def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
+        raise ValueError(
+            "solver: semi-gradient methods hold the target of a Bellman residual fixed; a general residual "
+            "has no target. Use gaussbell.LevenbergMarquardt, GaussNewton or ResidualGradient."
+        )
+
+
+@in_double
+def least_squares(
+    residual: Callable[[Any], Array],
+    params: Any,
+    *,
+    solver: Solver | None = None,
+    max_steps: int = 1000,
+    tolerance: float = 0.0,
+    patience: int = 200,
+    on_progress: Callable[[Progress], None] | None = None,
+    keep_parameters: bool = False,
+) -> Solution:
+    """Minimise half the sum of squares of `residual(params)` over a pytree of parameters.
+
+        loss = residual . residual / 2
+
+    It finds a local minimum near the start; with several, try several starts. All arithmetic is in
+    float64; the parameters come back in the precision they were given in.
+
+    Arguments: `residual`, a JAX function of the parameters that returns an array; `params`, any pytree of
+    numbers and arrays; `solver`, by default LevenbergMarquardt(); `tolerance`, the loss at which to stop
+    (by default as small as it gets); `patience`, the steps without progress after which to stop;
+    `on_progress`, called now and then with a `Progress`; `keep_parameters`, keep every iterate in
+    `history.parameters`.
+
+    >>> import gaussbell as gb
+    >>> import jax.numpy as jnp
+    >>> t = jnp.linspace(0, 1, 20)
+    >>> y = 2.0 * jnp.exp(-1.5 * t)
+    >>> fit = gb.least_squares(lambda p: p["a"] * jnp.exp(-p["b"] * t) - y, {"a": 1.0, "b": 1.0})
+    >>> round(float(fit.params["a"]), 4), round(float(fit.params["b"]), 4)
+    (2.0, 1.5)
+    """
+    if not callable(residual):
+        raise ValueError(f"residual: {type(residual).__name__} cannot be called; give a function.")
+    params = jax.tree.map(_as_parameter, params)
+    packing = Packing(params)
+    if packing.size == 0:
+        raise ValueError("params: there are none; give a pytree with at least one number.")
+    problem = FunctionProblem(packing, residual)
+    shape = jax.eval_shape(problem.residual, jax.ShapeDtypeStruct((packing.size,), jnp.float64)).shape
+    if shape == (0,):
+        raise ValueError("residual: it returned an empty array; give at least one number to fit.")
+    return solve(
+        problem,
+        packing.pack(params),
+        LevenbergMarquardt() if solver is None else solver,
+        packing=packing,
+        max_steps=max_steps,
+        tolerance=tolerance,
+        patience=patience,
+        on_progress=on_progress,
+        keep_parameters=keep_parameters,
+    )
+
+
+def _as_parameter(leaf: Any) -> Any:
+    """Numbers and integer arrays become float64; floating-point arrays keep their precision."""
+    if is_floating(leaf):
+        return leaf
+    if isinstance(leaf, int | float | np.ndarray | np.generic | jax.Array):
+        return jnp.asarray(leaf, jnp.float64)
+    raise ValueError(f"params: a leaf is a {type(leaf).__name__}; give numbers and arrays only.")

@@ -1,0 +1,258 @@
+"""Finite Markov decision processes and the chains they become under a policy."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from jax.core import Tracer
+from jax.experimental import sparse
+
+from gaussbell.markov import SparseMatrix, discounted_sum, stationary_distribution
+
+PROBABILITY_TOLERANCE = 1e-8
+"""How far from one the probabilities of one row may sum."""
+
+
+class MarkovChain:
+    """A finite chain with rewards: what a policy makes of a FiniteMDP.
+
+    `transition` (K, K) sparse, `reward` (K,) expected, `discount`. The exact answers are computed on first
+    use and kept: `values`, the solution of v = reward + discount P v, and `stationary`, the distribution
+    xi with xi P = xi.
+    """
+
+    def __init__(self, transition: SparseMatrix, reward: np.ndarray, discount: float):
+        self.transition = transition
+        self.reward = reward
+        self.discount = discount
+
+    def __repr__(self) -> str:
+        return f"MarkovChain({self.num_states} states, discount {self.discount:g})"
+
+    @property
+    def num_states(self) -> int:
+        return len(self.reward)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The exact value of each state."""
+        return discounted_sum(self.transition, self.reward, self.discount)
+
+    @cached_property
+    def stationary(self) -> np.ndarray:
+        """The stationary distribution; ValueError when the chain has more than one closed class."""
+        return stationary_distribution(self.transition)
+
+    def positive_stationary(self) -> np.ndarray:
+        """The stationary distribution of an ergodic chain; ValueError when a state has probability zero."""
+        transient = np.flatnonzero(self.stationary <= 0)
+        if len(transient):
+            raise ValueError(
+                f"transition: the chain under this policy is reducible: it leaves {len(transient)} of its "
+                f"{self.num_states} states for good (state {transient[0]} among them), so the stationary "
+                "distribution gives them no weight and their values would not be learned. Add a restart, "
+                "or choose how much each state counts: weight=numpy.ones(K)."
+            )
+        return self.stationary
+
+    def residual(self, values: np.ndarray) -> np.ndarray:
+        """The Bellman residual v - reward - discount P v of any values (K,)."""
+        return values - self.reward - self.discount * (self.transition @ values)
+
+
+class OptimalSolution(NamedTuple):
+    """An optimal deterministic policy (S,), its values (S,) and Q-factors (S, A)."""
+
+    policy: np.ndarray
+    values: np.ndarray
+    action_values: np.ndarray
+
+
+class FiniteMDP:
+    """A Markov decision process with S states and A actions.
+
+    Arguments: `transition`, the probabilities P[s, a, s'], as an array (S, A, S), a JAX BCOO of that shape,
+    a sequence of A sparse (S, S) matrices, or one sparse (S A, S) matrix whose row s A + a belongs to the
+    pair (s, a); `reward`, r[s, a] as an array (S, A), or r[s, a, s'] in any of the forms of `transition`;
+    `discount` in [0, 1).
+
+    >>> import gaussbell as gb
+    >>> mdp = gb.FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[1.0], [0.0]], discount=0.5)
+    >>> chain = mdp.under([0, 0])
+    >>> chain.values.round(3).tolist(), chain.stationary.tolist()
+    ([1.333, 0.667], [0.5, 0.5])
+    """
+
+    def __init__(self, transition: Any, reward: Any, discount: float):
+        self._pairs = _pair_matrix("transition", transition)
+        self.num_states = self._pairs.shape[1]
+        self.num_actions = self._pairs.shape[0] // self.num_states
+        self._check_probabilities()
+        self.reward = self._expected_reward(reward)
+        if not 0 <= discount < 1:
+            raise ValueError(
+                f"discount={discount}: give a number from 0 up to, but not including, 1; the value of an "
+                "endless process is not finite otherwise."
+            )
+        self.discount = float(discount)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.num_states} states, {self.num_actions} actions, "
+            f"discount {self.discount:g})"
+        )
+
+    def under(self, policy: Any = None) -> MarkovChain:
+        """The chain that follows `policy`: actions (S,), probabilities (S, A), or None for uniform."""
+        choice = self._choice_matrix(policy)
+        reward = choice @ self.reward.ravel()
+        return MarkovChain((choice @ self._pairs).tocsr(), reward, self.discount)
+
+    def action_values(self, values: np.ndarray) -> np.ndarray:
+        """Q[s, a] = r[s, a] + discount sum_s' P[s, a, s'] v[s'], exact if `values` are.
+
+        `mdp.action_values(mdp.under(policy).values)` are the Q-factors of a policy.
+        """
+        return self.reward + self.discount * (self._pairs @ values).reshape(self.reward.shape)
+
+    def optimal(self) -> OptimalSolution:
+        """An optimal policy by policy iteration with exact evaluation.
+
+        An action is changed only for a strict gain, beyond rounding, so equally good actions do not
+        make it cycle.
+        """
+        policy = np.argmax(self.reward, axis=1)
+        while True:
+            values = self.under(policy).values
+            q = self.action_values(values)
+            current = q[np.arange(self.num_states), policy]
+            gain = q.max(axis=1) - current
+            improves = gain > 1e-10 * (1 + np.abs(q).max())
+            if not improves.any():
+                return OptimalSolution(policy, values, q)
+            policy = np.where(improves, q.argmax(axis=1), policy)
+
+    def _choice_matrix(self, policy: Any) -> SparseMatrix:
+        """The (S, S A) matrix that picks, or mixes, each state's pairs."""
+        shape = (self.num_states, self.num_actions)
+        if policy is None:
+            chosen = np.full(shape, 1 / self.num_actions)
+        elif np.ndim(policy) == 1:
+            chosen = self._one_hot(np.asarray(policy))
+        else:
+            chosen = np.asarray(policy, np.float64)
+        if chosen.shape != shape:
+            raise ValueError(
+                f"policy: shape {chosen.shape}; give {shape[0]} actions, or probabilities of shape "
+                f"{shape}, one row for each state."
+            )
+        off = np.abs(chosen.sum(axis=1) - 1)
+        if not np.all(chosen >= 0) or not off.max() <= PROBABILITY_TOLERANCE:
+            worst = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
+            raise ValueError(
+                f"policy: row {worst} is {chosen[worst]}; give probabilities from 0 up that sum to one."
+            )
+        state, action = np.nonzero(chosen)
+        column = state * self.num_actions + action
+        return scipy.sparse.csr_array(
+            (chosen[state, action], (state, column)), shape=(self.num_states, self._pairs.shape[0])
+        )
+
+    def _one_hot(self, actions: np.ndarray) -> np.ndarray:
+        legal = (actions == actions.astype(int)) & (actions >= 0) & (actions < self.num_actions)
+        if not legal.all():
+            worst = int(np.argmin(legal))
+            raise ValueError(
+                f"policy: action {actions[worst]} in state {worst}; actions are whole numbers from 0 to "
+                f"{self.num_actions - 1}."
+            )
+        return np.eye(self.num_actions)[actions.astype(int)]
+
+    def _check_probabilities(self) -> None:
+        data = self._pairs.data
+        if not np.all(np.isfinite(data)) or np.any(data < 0):
+            raise ValueError(
+                "transition: some probabilities are negative, NaN or infinite; give numbers from 0 to 1."
+            )
+        sums = np.asarray(self._pairs.sum(axis=1)).ravel()
+        off = np.abs(sums - 1)
+        if off.max() > PROBABILITY_TOLERANCE:
+            state, action = divmod(int(off.argmax()), self.num_actions)
+            raise ValueError(
+                f"transition: the probabilities of state {state}, action {action} sum to "
+                f"{sums[off.argmax()]:.6g}, not one ({int((off > PROBABILITY_TOLERANCE).sum())} of "
+                f"{len(sums)} rows are off). P[s, a, s'] must sum to one over s'; where the process ends, "
+                "let the state lead to itself with reward 0."
+            )
+
+    def _expected_reward(self, reward: Any) -> np.ndarray:
+        shape = (self.num_states, self.num_actions)
+        if not _is_sparse(reward) and np.shape(reward) == shape and not _is_sparse_sequence(reward):
+            expected = np.asarray(reward, np.float64)
+        else:
+            by_successor = _pair_matrix("reward", reward)
+            if by_successor.shape != self._pairs.shape:
+                raise ValueError(
+                    f"reward: shape {np.shape(reward)} fits neither r[s, a] {shape} nor r[s, a, s'] "
+                    f"{(*shape, shape[0])}."
+                )
+            expected = np.asarray(self._pairs.multiply(by_successor).sum(axis=1)).reshape(shape)
+        if not np.all(np.isfinite(expected)):
+            raise ValueError("reward: some rewards are NaN or infinite; the value would be, too.")
+        return expected
+
+
+def _is_sparse(array: Any) -> bool:
+    return scipy.sparse.issparse(array) or isinstance(array, sparse.BCOO)
+
+
+def _is_sparse_sequence(array: Any) -> bool:
+    return isinstance(array, list | tuple) and any(_is_sparse(item) for item in array)
+
+
+def _pair_matrix(name: str, array: Any) -> SparseMatrix:
+    """Any accepted form of x[s, a, s'] as one sparse matrix with row s A + a for the pair (s, a)."""
+    if _is_sparse_sequence(array):
+        by_action: list[SparseMatrix] = [scipy.sparse.csr_array(matrix) for matrix in array]
+        states = by_action[0].shape[0]
+        if any(matrix.shape != (states, states) for matrix in by_action):
+            raise ValueError(f"{name}: give one sparse (S, S) matrix for each action, all of one size.")
+        stacked: SparseMatrix = scipy.sparse.vstack(by_action, format="csr")
+        order = np.arange(len(by_action) * states).reshape(len(by_action), states).T.ravel()
+        return stacked[order]
+    if scipy.sparse.issparse(array):
+        matrix: SparseMatrix = scipy.sparse.csr_array(array, dtype=np.float64)
+        if matrix.shape[1] == 0 or matrix.shape[0] % matrix.shape[1]:
+            raise ValueError(
+                f"{name}: a sparse matrix of shape {matrix.shape}; its rows are the pairs (s, a), so their "
+                "number must be a multiple of the number of states, its columns."
+            )
+        return matrix
+    if isinstance(array, sparse.BCOO):
+        _check_cube(name, array.shape)
+        if array.n_batch or array.n_dense:
+            raise ValueError(f"{name}: a BCOO with batch or dense dimensions; make it with n_batch=0.")
+        states, actions, _ = array.shape
+        state, action, successor = np.asarray(array.indices).T
+        inside = state < states  # JAX pads sparse arrays with indices out of range
+        return scipy.sparse.csr_array(
+            (
+                np.asarray(array.data, np.float64)[inside],
+                ((state * actions + action)[inside], successor[inside]),
+            ),
+            shape=(states * actions, states),
+        )
+    if isinstance(array, Tracer):
+        raise ValueError(f"{name}: a FiniteMDP is built from concrete numbers, outside jit and vmap.")
+    dense = np.asarray(array, np.float64)
+    _check_cube(name, dense.shape)
+    return scipy.sparse.csr_array(dense.reshape(-1, dense.shape[2]))
+
+
+def _check_cube(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or shape[0] != shape[2] or 0 in shape:
+        raise ValueError(
+            f"{name}: shape {shape}; give x[s, a, s'] of shape (S, A, S), a sparse (S A, S) matrix, or a "
+            "sequence of A sparse (S, S) matrices."
+        )

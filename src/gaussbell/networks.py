@@ -1,0 +1,151 @@
+"""Value networks: the paper's multi-layer perceptron, and an adapter for any other function."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from gaussbell.precision import as_key, in_double
+
+Activation = Callable[[Array], Array]
+
+
+def bent_identity(x: Array) -> Array:
+    """(sqrt(x^2 + 1) - 1) / 2 + x: smooth, unbounded, with a slope between 1/2 and 3/2."""
+    return (jnp.sqrt(x * x + 1) - 1) / 2 + x
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)): smooth, with a slope between 0 and 1."""
+    return jax.nn.softplus(x)
+
+
+def tanh(x: Array) -> Array:
+    """The hyperbolic tangent. It saturates, so rows of the Jacobian can vanish: see Proposition 1."""
+    return jnp.tanh(x)
+
+
+def identity(x: Array) -> Array:
+    """The identity: with it in every layer the network is linear in its input."""
+    return x
+
+
+class MLP(eqx.Module):
+    """A fully connected network with homogeneous weights and a scalar output.
+
+        phi_0 = input,    phi_l = activation(W_l' [phi_{l-1}; 1]),    value = W_L' [phi_{L-1}; 1]
+
+    Each W_l has shape (n_{l-1} + 1, n_l); its last row is the bias. Weights are drawn uniformly from
+    [-1, 1] and are float64 whatever the `jax_enable_x64` flag; a call computes in float64 and answers in
+    the caller's default precision. The activation must be smooth and act element by element; one whose
+    slope vanishes (tanh far out, ReLU) costs rank in the Jacobian. Section 3.3 of the paper.
+
+    Arguments: `sizes` from input to output, the last being 1; `key` a JAX key or a whole number.
+
+    >>> import gaussbell as gb
+    >>> network = gb.MLP((2, 10, 10, 1), key=0)
+    >>> network.num_parameters
+    151
+    >>> network([[0.0, 0.0], [0.1, 0.2], [0.3, 0.4]]).shape
+    (3,)
+    """
+
+    weights: tuple[Float[Array, "fan_in_and_one fan_out"], ...]
+    activation: Activation = eqx.field(static=True)
+
+    @in_double
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        activation: Activation = bent_identity,
+        *,
+        key: PRNGKeyArray | int,
+    ):
+        sizes = tuple(sizes)
+        if len(sizes) < 2 or any(not isinstance(n, int) or n < 1 for n in sizes):
+            raise ValueError(
+                f"sizes={sizes}: give at least an input and an output size, all whole numbers from 1, "
+                "for example (2, 10, 10, 1)."
+            )
+        if sizes[-1] != 1:
+            raise ValueError(
+                f"sizes={sizes}: a value is one number, so the last size must be 1, not {sizes[-1]}. "
+                "For Q-factors make the action part of the input."
+            )
+        if not callable(activation):
+            raise ValueError(
+                f"activation={activation!r}: give a smooth function of an array, for example "
+                "gaussbell.networks.bent_identity or jax.numpy.tanh."
+            )
+        keys = jax.random.split(as_key(key), len(sizes) - 1)
+        self.weights = tuple(
+            jax.random.uniform(k, (fan_in + 1, fan_out), jnp.float64, -1, 1)
+            for k, (fan_in, fan_out) in zip(keys, itertools.pairwise(sizes), strict=True)
+        )
+        self.activation = activation
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of units of each layer, input and output included."""
+        return (self.weights[0].shape[-2] - 1, *(w.shape[-1] for w in self.weights))
+
+    @property
+    def num_parameters(self) -> int:
+        """The sum over layers of (n_{l-1} + 1) n_l."""
+        return sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(self.sizes))
+
+    def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
+        """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
+        callers_dtype = jnp.result_type(float)
+        with jax.enable_x64(True):
+            return self.forward(jnp.asarray(inputs, jnp.float64)).astype(callers_dtype)
+
+    def forward(self, inputs: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+        """The values in the precision of `inputs`, without conversions."""
+        *hidden, last = self.weights
+        phi = inputs
+        for weight in hidden:
+            phi = self.activation(phi @ weight[:-1] + weight[-1])
+        return (phi @ last[:-1] + last[-1])[..., 0]
+
+
+class ValueFunction(eqx.Module):
+    """A value network made of a parameter pytree and a function `apply(params, input) -> value`.
+
+    Use it for networks of other libraries (Flax, Haiku, plain functions). `apply` gets one input of
+    shape (d,) and returns one number. Equinox modules need no wrapping: pass them as they are.
+
+    >>> import gaussbell as gb, jax.numpy as jnp
+    >>> linear = gb.ValueFunction({"slope": jnp.ones(2)}, lambda params, s: params["slope"] @ s)
+    >>> float(linear(jnp.array([1.0, 2.0])))
+    3.0
+    """
+
+    params: Any
+    apply: Callable[[Any, Array], Array] = eqx.field(static=True)
+
+    def __call__(self, x: Array) -> Array:
+        return self.apply(self.params, x)
+
+
+def network_values(network: Any, inputs: Float[Array, "N d"]) -> Float[Array, " N"]:
+    """The values of a batch of inputs under any value network."""
+    if isinstance(network, MLP):
+        return network.forward(inputs)
+    return jax.vmap(lambda x: one_value(network, x))(inputs)
+
+
+def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
+    """The value of one input under a network that may return shape () or (1,)."""
+    value = jnp.asarray(network(x))
+    if math.prod(value.shape) != 1:
+        raise ValueError(
+            f"network: one input of shape {x.shape} gave an output of shape {value.shape}; a value "
+            "network returns one number (shape () or (1,)) for each input."
+        )
+    return value.reshape(())

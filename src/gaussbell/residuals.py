@@ -1,0 +1,212 @@
+"""The Bellman residual, and what a semi-gradient drops from its derivative.
+
+Sampled or exact, a Bellman residual is affine in the network's values at fixed inputs,
+
+    residual = A F(W) - target,
+
+so all of its calculus is the map A. With w the weight of a row (1/N, or the stationary probability),
+
+    samples:      A F = sqrt(w) (F(s) - discount F(s')),      target = sqrt(w) reward
+    finite chain: A F = sqrt(w) (F - discount P F),           target = sqrt(w) expected reward
+
+and half the sum of squares is the NMSBE itself (labels eq:nmsbe, eq:nmsbe_continuous). The complete
+derivative is A G. A semi-gradient keeps only sqrt(w) G(s): it drops the successor.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import sparse
+from jaxtyping import Array, Float
+
+from gaussbell import encodings
+from gaussbell.differential import differential_map
+from gaussbell.linearisation import LeastSquaresProblem, Linearisation, RowMap
+from gaussbell.markov import SparseMatrix
+from gaussbell.mdp import MarkovChain
+from gaussbell.networks import network_values
+from gaussbell.packing import Packing
+from gaussbell.precision import in_double, is_traced
+from gaussbell.transitions import Transitions
+
+DENSE_CHAIN_STATES = 500
+"""Chains up to this size are multiplied as dense matrices."""
+
+
+class SampledDifference(RowMap):
+    """sqrt(w) (F(s) - discount F(s')) for values listed as all states, then all successors."""
+
+    root_weight: Float[Array, " N"]
+    discount: Float[Array, " N"]
+
+    def __call__(self, values: Float[Array, "NN *rest"]) -> Float[Array, "N *rest"]:
+        state, successor = jnp.split(values, 2)
+        return _scale(self.root_weight, state - _scale(self.discount, successor))
+
+    def transpose(self, u: Float[Array, " N"]) -> Float[Array, " NN"]:
+        weighted = self.root_weight * u
+        return jnp.concatenate([weighted, -self.discount * weighted])
+
+
+class ChainDifference(RowMap):
+    """sqrt(w) (F - discount P F) for values of all states of a finite chain."""
+
+    root_weight: Float[Array, " K"]
+    transition: Any  # a dense array (K, K) or a BCOO
+    discount: Float[Array, ""]
+
+    def __call__(self, values: Float[Array, "K *rest"]) -> Float[Array, "K *rest"]:
+        return _scale(self.root_weight, values - self.discount * (self.transition @ values))
+
+    def transpose(self, u: Float[Array, " K"]) -> Float[Array, " K"]:
+        weighted = self.root_weight * u
+        return weighted - self.discount * (self.transition.T @ weighted)
+
+
+class HeldTarget(RowMap):
+    """sqrt(w) F(s): the derivative of a residual whose target is held fixed (the semi-gradient)."""
+
+    root_weight: Float[Array, " N"]
+
+    def __call__(self, values: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:
+        return _scale(self.root_weight, values)
+
+    def transpose(self, u: Float[Array, " N"]) -> Float[Array, " N"]:
+        return self.root_weight * u
+
+
+class BellmanProblem(LeastSquaresProblem):
+    """The NMSBE of a network as a least-squares problem in its parameters.
+
+    `inputs` are all inputs the network is evaluated at, the states first, then successors if any;
+    `difference` maps their values to rows, `held` those of the states alone.
+    """
+
+    packing: Packing
+    inputs: Float[Array, "K d"]
+    target: Float[Array, " m"]
+    difference: RowMap
+    held: HeldTarget
+
+    def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
+        return self.difference(network_values(self.packing.unpack(x), self.inputs)) - self.target
+
+    def linearise(self, x: Float[Array, " n"]) -> Linearisation:
+        differential = differential_map(self.packing.unpack(x), self.inputs)
+        residual = self.difference(differential.value) - self.target
+        return Linearisation(residual, differential, self.difference)
+
+    def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
+        states = self.inputs[: len(self.target)]
+        differential = differential_map(self.packing.unpack(x), states)
+        return Linearisation(self.residual(x), differential, self.held)
+
+
+@in_double
+def bellman_problem(
+    network: Any,
+    data: Transitions | MarkovChain,
+    *,
+    features: Any = None,
+    weight: Any = None,
+) -> BellmanProblem:
+    """The least-squares problem of fitting `network` to a Bellman equation.
+
+    Arguments: `data`, transitions, or a chain with `features` (K, d), a row of input for each state
+    (default: the state's number, 1 to K); `weight` (K,), how much each state of a chain counts
+    (default: its stationary probability).
+    """
+    if isinstance(data, Transitions):
+        if features is not None or weight is not None:
+            raise ValueError(
+                "features and weight describe the states of a finite chain; Transitions carry their "
+                "own: put the features into `state` and the weights into Transitions(weight=...)."
+            )
+        problem = _sampled_problem(network, data)
+    elif isinstance(data, MarkovChain):
+        problem = _chain_problem(network, data, features, weight)
+    else:
+        raise ValueError(
+            f"data: got {type(data).__name__}; give gaussbell.Transitions, or mdp.under(policy) of a "
+            "gaussbell.FiniteMDP."
+        )
+    _check_network(network, problem)
+    return problem
+
+
+def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
+    root_weight = jnp.sqrt(data.weight)
+    # The successor of a transition that ends the process may be anything, even NaN: it counts for
+    # nothing, but zero times NaN would not.
+    ended = (data.discount == 0)[:, None]
+    successor = jnp.where(ended, data.inputs, data.next_inputs)
+    return BellmanProblem(
+        packing=Packing(network),
+        inputs=jnp.concatenate([data.inputs, successor]),
+        target=root_weight * data.reward,
+        difference=SampledDifference(root_weight, data.discount),
+        held=HeldTarget(root_weight),
+    )
+
+
+def _chain_problem(network: Any, chain: MarkovChain, features: Any, weight: Any) -> BellmanProblem:
+    features = encodings.number(chain.num_states) if features is None else features
+    features = jnp.asarray(features, jnp.float64)
+    if features.ndim != 2 or len(features) != chain.num_states:
+        raise ValueError(
+            f"features: shape {features.shape}; the chain has {chain.num_states} states, so give an "
+            f"array of shape ({chain.num_states}, d), one row for each state."
+        )
+    if not is_traced(features) and not bool(jnp.isfinite(features).all()):
+        raise ValueError("features: some are NaN or infinite; every state needs a finite input.")
+    weight = chain.positive_stationary() if weight is None else np.asarray(weight, np.float64)
+    if weight.shape != (chain.num_states,) or not np.all(weight >= 0) or not weight.sum() > 0:
+        raise ValueError(
+            f"weight: shape {weight.shape}; give {chain.num_states} numbers from 0 up, one for each "
+            "state, not all zero."
+        )
+    root_weight = jnp.asarray(np.sqrt(weight / weight.sum()))
+    matrix = chain.transition
+    small = chain.num_states <= DENSE_CHAIN_STATES
+    transition = jnp.asarray(matrix.toarray()) if small else _to_bcoo(matrix)
+    return BellmanProblem(
+        packing=Packing(network),
+        inputs=features,
+        target=root_weight * chain.reward,
+        difference=ChainDifference(root_weight, transition, jnp.asarray(chain.discount)),
+        held=HeldTarget(root_weight),
+    )
+
+
+def _to_bcoo(matrix: SparseMatrix) -> sparse.BCOO:
+    coo = matrix.tocoo()
+    indices = np.stack([coo.row, coo.col], axis=1)
+    return sparse.BCOO((jnp.asarray(coo.data), jnp.asarray(indices)), shape=matrix.shape, indices_sorted=True)
+
+
+def _check_network(network: Any, problem: BellmanProblem) -> None:
+    if not callable(network):
+        raise ValueError(
+            f"network: {type(network).__name__} cannot be called; give a gaussbell.MLP, an equinox "
+            "module, or gaussbell.ValueFunction(params, apply)."
+        )
+    if problem.packing.size == 0:
+        raise ValueError("network: it has no floating-point parameters, so there is nothing to fit.")
+    width = problem.inputs.shape[1]
+    try:
+        jax.eval_shape(problem.residual, jax.ShapeDtypeStruct((problem.packing.size,), jnp.float64))
+    except (TypeError, ValueError) as error:
+        if str(error).startswith("network:"):
+            raise
+        raise ValueError(
+            f"network: it does not accept inputs of width {width}, the width of the data's states "
+            f"(with the action, for Q-factors). Its first size must be {width}. JAX says: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+
+
+def _scale(factor: Float[Array, " N"], array: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:
+    """Multiply row i of `array` by factor[i]."""
+    return factor.reshape(factor.shape + (1,) * (array.ndim - 1)) * array

@@ -1,0 +1,127 @@
+"""What a solve returns: parameters, a status, and a history of every step."""
+
+import enum
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Status(enum.Enum):
+    """How a solve ended; the value is a sentence for people."""
+
+    RUNNING = "The solve is still under way."
+    CONVERGED = "The loss reached the tolerance."
+    STATIONARY = (
+        "No step lowers the loss any further: a critical point, to rounding. If the loss is too large "
+        "here, use more parameters than rows or other initial weights."
+    )
+    STAGNATED = (
+        "The loss has stopped improving above the tolerance. Try gaussbell.LevenbergMarquardt, a smaller "
+        "step size, or more parameters; patience=... waits longer."
+    )
+    OUT_OF_STEPS = "The steps ran out before the tolerance was reached. Allow more with max_steps=..."
+    DIVERGED = (
+        "The loss grew without bound or a step was not finite; the best parameters seen are returned. Try "
+        "gaussbell.LevenbergMarquardt, a smaller step size, or more damping."
+    )
+    NOT_FINITE_AT_START = (
+        "The residual is not finite at the initial parameters, so no step was taken. Check the network's "
+        "output on the data, and the data."
+    )
+    INTERRUPTED = "The solve was interrupted; the best parameters seen are returned."
+
+    @property
+    def code(self) -> int:
+        """The number that stands for this status inside compiled code."""
+        return list(Status).index(self)
+
+    @property
+    def succeeded(self) -> bool:
+        """Did the solve reach its tolerance, or a point that no step improves?"""
+        return self in (Status.CONVERGED, Status.STATIONARY)
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+class SolveFailed(RuntimeError):
+    """Raised by `Solution.raise_if_failed`; carries the solution."""
+
+    def __init__(self, solution: "Solution"):
+        self.solution = solution
+        super().__init__(str(solution))
+
+
+class History(eqx.Module):
+    """One entry a step. Entry 0 is the start; entry k is the iterate after step k and the step to it.
+
+    Under vmap or jit the arrays keep their full length and end in NaN. `parameters` is there only if it
+    was asked for.
+    """
+
+    loss: Float[Array, " T"]
+    gradient_norm: Float[Array, " T"]
+    step_norm: Float[Array, " T"]
+    damping: Float[Array, " T"]
+    gain_ratio: Float[Array, " T"]
+    accepted: Bool[Array, " T"]
+    parameters: Float[Array, "T n"] | None = None
+
+    @property
+    def msbe(self) -> Float[Array, " T"]:
+        """The loss by its name in policy evaluation: the NMSBE."""
+        return self.loss
+
+
+class Solution(eqx.Module):
+    """The best parameters seen, their loss, and how the solve went.
+
+    `params` (or `network`) come in the precision they were given in; `loss` (or `msbe`), half the sum of
+    squares, was measured in float64. `steps` counts steps tried, rejected ones included.
+    """
+
+    params: Any
+    loss: Float[Array | np.generic, ""]
+    status_code: Int[Array | np.generic, ""]
+    steps: Int[Array | np.generic, ""]
+    history: History
+
+    @property
+    def network(self) -> Any:
+        """The parameters by their name in policy evaluation: the fitted network."""
+        return self.params
+
+    @property
+    def msbe(self) -> Float[Array | np.generic, ""]:
+        """The loss by its name in policy evaluation: the NMSBE."""
+        return self.loss
+
+    @property
+    def status(self) -> Any:
+        """How the solve ended: a `Status`, or an array of them for solves under vmap."""
+        if isinstance(self.status_code, Tracer):
+            raise ValueError("status: read it outside jit and vmap, or use status_code inside.")
+        members = np.array(list(Status), dtype=object)
+        return members[np.asarray(self.status_code)]
+
+    @property
+    def succeeded(self) -> Any:
+        """Whether the solve succeeded: a truth value, or an array of them for solves under vmap."""
+        return np.vectorize(lambda status: status.succeeded, otypes=[bool])(self.status)[()]
+
+    def raise_if_failed(self) -> "Solution":
+        """This solution, or `SolveFailed` if any solve in it did not succeed."""
+        if not np.all(self.succeeded):
+            raise SolveFailed(self)
+        return self
+
+    def __str__(self) -> str:
+        status = self.status
+        if isinstance(status, Status):
+            return f"{status} after {int(self.steps)} steps, loss {float(self.loss):.3g}. {status.value}"
+        names, counts = np.unique([str(s) for s in status.ravel()], return_counts=True)
+        ended = ", ".join(f"{n} {name}" for name, n in zip(names, counts, strict=True))
+        return f"{status.size} solves: {ended}; median loss {np.median(np.asarray(self.loss)):.3g}."

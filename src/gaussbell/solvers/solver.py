@@ -1,0 +1,89 @@
+"""What a method is: a state that is carried, a step, and what the step reports."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from gaussbell.linearisation import LeastSquaresProblem, Linearisation
+
+
+class State(eqx.Module):
+    """What is carried from step to step: the iterate, the residual and derivative there, a memory."""
+
+    x: Float[Array, " n"]
+    linearisation: Linearisation
+    gradient: Float[Array, " n"]
+    memory: Any = None
+
+
+class StepInfo(NamedTuple):
+    """What a step reports: its length, damping, gain ratio and whether it was taken."""
+
+    step_norm: Float[Array, ""]
+    damping: Float[Array, ""]
+    gain_ratio: Float[Array, ""]
+    accepted: Bool[Array, ""]
+
+
+class Direction(NamedTuple):
+    """A step to subtract, and the decrease of the loss that the method's model predicts for it."""
+
+    step: Float[Array, " n"]
+    predicted_decrease: Float[Array, ""]
+
+
+class Solver(eqx.Module):
+    """A method for least-squares problems; it knows one step, and `solve` repeats it."""
+
+    @abc.abstractmethod
+    def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
+        """The state at the initial parameters."""
+
+    @abc.abstractmethod
+    def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
+        """One step from `state`."""
+
+
+class FixedStep(Solver):
+    """A method that always takes its step: a derivative, a direction from it, and nothing else."""
+
+    @abc.abstractmethod
+    def linearise(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> Linearisation:
+        """The residual with the derivative that this method uses."""
+
+    @abc.abstractmethod
+    def direction(self, state: State) -> Direction:
+        """The step from `state`."""
+
+    @property
+    @abc.abstractmethod
+    def reported_damping(self) -> Any:
+        """The damping that the history shows."""
+
+    def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
+        linearisation = self.linearise(problem, x)
+        return State(x, linearisation, linearisation.gradient())
+
+    def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
+        step, predicted = self.direction(state)
+        after = self.init(problem, state.x - step)
+        decrease = state.linearisation.loss - after.linearisation.loss
+        info = StepInfo(
+            step_norm=jnp.linalg.norm(step),
+            damping=jnp.asarray(self.reported_damping, step.dtype),
+            gain_ratio=decrease / predicted,
+            accepted=jnp.asarray(True),
+        )
+        return after, info
+
+
+def check_positive(name: str, value: Any, *, zero_allowed: bool = False) -> None:
+    """Raise ValueError unless a concrete setting is a positive, finite number."""
+    if not isinstance(value, int | float):
+        return  # an array or a traced value: sweeps over settings
+    if not (value > 0 or (zero_allowed and value == 0)) or value == float("inf"):
+        floor = "from 0 up" if zero_allowed else "above 0"
+        raise ValueError(f"{name}={value}: give a finite number {floor}.")
