@@ -1,0 +1,1 @@
+"""Experiments, one a file: its claims, settings, run, check and drawing."""

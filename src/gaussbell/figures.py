@@ -1,0 +1,114 @@
+"""The house style, and the few plots that all figures are made of. Needs matplotlib."""
+
+import contextlib
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError("Figures need matplotlib: pip install 'gaussbell[figures]'.") from error
+
+# Okabe and Ito's palette, which people with any colour vision can tell apart.
+BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
+
+STYLE: dict[Any, Any] = {
+    "figure.dpi": 150,
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+}
+
+
+@contextlib.contextmanager
+def panels(count: int, *, title: str, caption: str) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure with `count` panels side by side, a title above and a caption below."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.6 * count, 4.2), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        caption = textwrap.fill(caption, width=64 * count)
+        figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=GREY)
+        yield figure, list(figure.subplots(1, count))
+
+
+def falling_curve(axes: Axes, curve: Sequence[float], *, label: str, colour: str, marker: str) -> None:
+    """One run on a logarithmic axis, a mark for each step."""
+    axes.semilogy(np.arange(len(curve)), curve, color=colour, marker=marker, ms=3, label=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def falling_curves(axes: Axes, curves: Sequence[Sequence[float]], *, label: str, colour: str) -> None:
+    """Many runs on a logarithmic axis, each thin, and their median bold.
+
+    A run that ended counts in the median with its last positive number.
+    """
+    table = np.empty((len(curves), max(len(curve) for curve in curves)))
+    for row, curve in zip(table, curves, strict=True):
+        positive = [y for y in curve if y > 0]
+        row[: len(positive)] = positive
+        row[len(positive) :] = positive[-1]
+        axes.semilogy(positive, color=colour, alpha=0.35, lw=0.7)
+    axes.semilogy(np.median(table, axis=0), color=colour, lw=2.2, label=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def successive_errors(
+    axes: Axes, curves: Sequence[Sequence[float]], *, label: str, colour: str, marker: str
+) -> None:
+    """Each error against the one before it, on logarithmic axes: the slope is the order of convergence."""
+    before = [y for curve in curves for y in curve[:-1]]
+    after = [y for curve in curves for y in curve[1:]]
+    axes.loglog(before, after, marker, color=colour, ms=3.5, alpha=0.45, mec="none", label=label)
+
+
+def draw_evaluation(record: dict[str, Any]) -> Figure:
+    """The record of an evaluation on a finite chain: convergence, and learned beside exact values."""
+    settings, result, values = record["settings"], record["result"], record["values"]
+    learned, exact = np.asarray(values["learned"]), np.asarray(values["exact"])
+    ended = result["status"].lower().replace("_", " ")
+    caption = (
+        f"MLP {tuple(settings['sizes'])}, seed {settings['seed']}: {ended} after {result['steps']} steps at "
+        f"NMSBE {result['msbe']:.1e}. Left: a bend downwards on the logarithmic axis is quadratic "
+        f"convergence. Right: crosses inside circles are right values (largest error {result['value_error']:.1e})."
+    )
+    title = f"{settings['problem'].capitalize()}: policy evaluation by {settings['solver']}"
+    with panels(2, title=title, caption=caption) as (figure, (left, right)):
+        history = record["history"]
+        falling_curve(left, history["msbe"], label="NMSBE", colour=BLUE, marker="o")
+        falling_curve(left, history["gradient_norm"], label="norm of its gradient", colour=ORANGE, marker="s")
+        left.set(title="Convergence", xlabel="step", ylabel="NMSBE; gradient norm")
+        left.legend()
+        states = np.arange(len(exact))
+        right.plot(states, exact, "o", ms=11, mfc="none", color=GREY, label="exact")
+        right.plot(states, learned, "x", ms=6, color=VERMILION, label="learned")
+        right.set(title="Value by state", xlabel="state", ylabel="value (discounted reward)", xticks=states)
+        right.legend()
+    return figure
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure; the file appears whole or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part{path.suffix}")
+    try:
+        figure.savefig(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
