@@ -38,5 +38,5 @@ def normal(num_states: int, width: int, *, key: PRNGKeyArray | int) -> Float[Arr
     >>> gb.encodings.normal(7, 2, key=0).shape
     (7, 2)
     """
-    features: Any = jax.random.normal(as_key(key), (num_states, width), jnp.float64)
+    features: Any = jax.random.normal(as_key(key), (num_states, width), jnp.float32).astype(jnp.float64)
     return features if is_traced(features) else np.asarray(features)

@@ -84,7 +84,8 @@ def draw_evaluation(record: dict[str, Any]) -> Figure:
     caption = (
         f"MLP {tuple(settings['sizes'])}, seed {settings['seed']}: {ended} after {result['steps']} steps at "
         f"NMSBE {result['msbe']:.1e}. Left: a bend downwards on the logarithmic axis is quadratic "
-        f"convergence. Right: crosses inside circles are right values (largest error {result['value_error']:.1e})."
+        "convergence. Right: crosses inside circles are right values (largest error "
+        f"{result['value_error']:.1e})."
     )
     title = f"{settings['problem'].capitalize()}: policy evaluation by {settings['solver']}"
     with panels(2, title=title, caption=caption) as (figure, (left, right)):

@@ -144,7 +144,7 @@ class FiniteMDP:
             chosen = np.asarray(policy, np.float64)
         if chosen.shape != shape:
             raise ValueError(
-                f"policy: shape {chosen.shape}; give {shape[0]} actions, or probabilities of shape "
+                f"policy: it covers {len(chosen)} states; give {shape[0]} actions, or probabilities of shape "
                 f"{shape}, one row for each state."
             )
         off = np.abs(chosen.sum(axis=1) - 1)

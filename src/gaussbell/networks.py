@@ -83,8 +83,9 @@ class MLP(eqx.Module):
                 "gaussbell.networks.bent_identity or jax.numpy.tanh."
             )
         keys = jax.random.split(as_key(key), len(sizes) - 1)
+        # Drawn in single precision, which JAX can do in every mode, so a key always means the same weights.
         self.weights = tuple(
-            jax.random.uniform(k, (fan_in + 1, fan_out), jnp.float64, -1, 1)
+            jax.random.uniform(k, (fan_in + 1, fan_out), jnp.float32, -1, 1).astype(jnp.float64)
             for k, (fan_in, fan_out) in zip(keys, itertools.pairwise(sizes), strict=True)
         )
         self.activation = activation

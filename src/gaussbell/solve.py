@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.packing import Packing
@@ -79,16 +79,20 @@ def solve(
     """
     _check_limits(max_steps, patience, tolerance)
     problem, solver, x = as_double((problem, solver, x))
-    run, limits = _start(problem, solver, x, tolerance, patience, max_steps, keep_parameters)
-    if is_traced(run):
-        run = _advance(problem, solver, limits, run, max_steps)
+    tolerance = jnp.asarray(tolerance, jnp.float64)
+    run, limits = _start(
+        problem, solver, x, tolerance, jnp.asarray(patience, jnp.int32), max_steps, keep_parameters
+    )
+    if is_traced((problem, solver, x, tolerance)):
+        run = _advance(problem, solver, limits, run, jnp.asarray(max_steps, jnp.int32))
         return _traced_solution(packing, run)
 
     bout = max(1, max_steps // PROGRESS_LOOKS) if on_progress else STEPS_BETWEEN_LOOKS
     status = Status.RUNNING
     try:
         while (code := int(run.status)) == Status.RUNNING.code:
-            run = _advance(problem, solver, limits, run, min(int(run.step) + bout, max_steps))
+            stop_at = jnp.asarray(min(int(run.step) + bout, max_steps), jnp.int32)
+            run = _advance(problem, solver, limits, run, stop_at)
             if on_progress:
                 on_progress(_progress(run, max_steps))
         status = list(Status)[code]
@@ -102,19 +106,19 @@ def _start(problem, solver, x, tolerance, patience, max_steps: int, keep_paramet
     state = solver.init(problem, x)
     loss = state.linearisation.loss
     limits = Limits(
-        jnp.asarray(tolerance, jnp.float64),
-        jnp.asarray(patience, jnp.int64),
+        tolerance,
+        patience,
         DIVERGENCE * jnp.maximum(loss, jnp.finfo(jnp.float64).tiny),
     )
     start = StepInfo(jnp.zeros(()), jnp.asarray(jnp.nan), jnp.asarray(jnp.nan), jnp.asarray(True))
     log = jnp.full((max_steps + 1, 6), jnp.nan).at[0].set(_log_row(state, start))
     trail = jnp.full((max_steps + 1, len(x)), jnp.nan).at[0].set(x) if keep_parameters else None
-    zero = jnp.zeros((), jnp.int64)
-    status = jnp.select(
-        [~_all_finite(state), loss <= limits.tolerance],
-        [Status.NOT_FINITE_AT_START.code, Status.CONVERGED.code],
-        Status.RUNNING.code if max_steps else Status.OUT_OF_STEPS.code,
-    ).astype(jnp.int64)
+    zero = jnp.zeros((), jnp.int32)
+    status = _first_reason(
+        (~_all_finite(state), Status.NOT_FINITE_AT_START),
+        (loss <= limits.tolerance, Status.CONVERGED),
+        (jnp.asarray(max_steps == 0), Status.OUT_OF_STEPS),
+    )
     return Run(state, x, loss, loss, zero, zero, status, log, trail), limits
 
 
@@ -135,22 +139,12 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
         progressed = best_loss < run.milestone * (1 - LEAST_PROGRESS)
         milestone_step = jnp.where(progressed, step, run.milestone_step)
         rounding = jnp.finfo(state.x.dtype).eps * jnp.linalg.norm(state.x)
-        status = jnp.select(
-            [
-                finite & (loss <= limits.tolerance),
-                ~finite | (loss > limits.divergence),
-                info.step_norm <= rounding,
-                step - milestone_step >= limits.patience,
-                step >= max_steps,
-            ],
-            [
-                Status.CONVERGED.code,
-                Status.DIVERGED.code,
-                Status.STATIONARY.code,
-                Status.STAGNATED.code,
-                Status.OUT_OF_STEPS.code,
-            ],
-            Status.RUNNING.code,
+        status = _first_reason(
+            (finite & (loss <= limits.tolerance), Status.CONVERGED),
+            (~finite | (loss > limits.divergence), Status.DIVERGED),
+            (info.step_norm <= rounding, Status.STATIONARY),
+            (step - milestone_step >= limits.patience, Status.STAGNATED),
+            (step >= max_steps, Status.OUT_OF_STEPS),
         )
         return Run(
             state=state,
@@ -159,12 +153,20 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
             milestone=jnp.where(progressed, best_loss, run.milestone),
             milestone_step=milestone_step,
             step=step,
-            status=status.astype(jnp.int64),
+            status=status,
             log=run.log.at[step].set(_log_row(state, info)),
             trail=None if run.trail is None else run.trail.at[step].set(state.x),
         )
 
     return jax.lax.while_loop(goes_on, body, run)
+
+
+def _first_reason(*reasons: tuple[Bool[Array, ""], Status]) -> Int[Array, ""]:
+    """The code of the first status whose condition holds, or that of RUNNING."""
+    code = jnp.asarray(Status.RUNNING.code, jnp.int32)
+    for holds, status in reversed(reasons):
+        code = jnp.where(holds, jnp.asarray(status.code, jnp.int32), code)
+    return code
 
 
 def _log_row(state: State, info: StepInfo) -> Float[Array, " 6"]:
@@ -196,7 +198,7 @@ def _concrete_solution(packing: Packing, run: Run, status: Status) -> Solution:
     trail = None if run.trail is None else np.asarray(run.trail)[:seen]
     params = eqx.filter_jit(Packing.restore)(packing, run.best_x)
     # NumPy numbers, so that arithmetic on them outside is neither truncated nor warned about.
-    loss, steps, code = np.float64(run.best_loss), np.int64(run.step), np.int64(status.code)
+    loss, steps, code = np.float64(run.best_loss), np.int32(run.step), np.int32(status.code)
     return Solution(params, loss, code, steps, _history(log, trail))
 
 

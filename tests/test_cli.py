@@ -1,0 +1,73 @@
+"""The command line, as a user types it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import gaussbell as gb
+from gaussbell import cli
+
+runner = CliRunner()
+
+
+def test_table():
+    result = runner.invoke(cli.app, ["evaluate", "star"])
+    assert result.exit_code == 0, result.output
+    for word in ("state", "learned", "exact", "94.336416840", "NMSBE", "converged", "steps", "seconds"):
+        assert word in result.stdout
+
+
+def test_json_and_files(tmp_path):
+    out = tmp_path / "run"
+    arguments = ["evaluate", "star", "--solver", "gauss-newton", "--damping", "1e-6", "--seed", "3", "--json"]
+    result = runner.invoke(cli.app, [*arguments, "--out", str(out)])
+    record = json.loads(result.stdout)
+    assert record == json.loads((out / "record.json").read_text())
+    assert (out / "convergence.png").read_bytes().startswith(b"\x89PNG")
+    assert record["settings"]["solver"] == "gauss-newton" and record["settings"]["damping"] == 1e-6
+    assert record["result"]["status"] in gb.Status.__members__
+    assert len(record["history"]["msbe"]) == record["result"]["steps"] + 1
+    assert record["values"]["exact"][0] == pytest.approx(94.33641684)
+    assert record["versions"]["gaussbell"] == gb.__version__
+
+
+def test_same_seed_same_record():
+    records = [
+        json.loads(runner.invoke(cli.app, ["evaluate", "star", "--seed", "5", "--json"]).stdout)
+        for _ in range(2)
+    ]
+    for record in records:
+        record["result"].pop("seconds")
+    assert records[0] == records[1]
+
+
+def test_failure_is_said_and_is_an_exit_code():
+    result = runner.invoke(cli.app, ["evaluate", "star", "--max-steps", "3"])
+    assert result.exit_code == 1
+    assert "out of steps" in result.stdout
+
+
+def test_option_that_does_not_belong():
+    result = runner.invoke(cli.app, ["evaluate", "star", "--step-size", "0.1"])
+    assert isinstance(result.exception, ValueError)
+    assert "--step-size: levenberg-marquardt has none" in str(result.exception)
+
+
+def test_errors_are_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["gaussbell", "evaluate", "star", "--damping", "0.1"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: --damping") and "Traceback" not in shown
+
+
+def test_unknown_problem():
+    result = runner.invoke(cli.app, ["evaluate", "moon"])
+    assert result.exit_code == 2
+    assert "star" in result.output
+
+
+def test_version():
+    assert runner.invoke(cli.app, ["--version"]).stdout.strip() == f"gaussbell {gb.__version__}"

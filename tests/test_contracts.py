@@ -1,0 +1,146 @@
+"""Every solver on every problem: the promises that hold for all of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gaussbell as gb
+from problems import random_transitions, relative_error, star
+
+SOLVERS = [
+    gb.GaussNewton(1.0, 1e-3),
+    gb.SemiGaussNewton(0.01, 1e-2),
+    gb.ResidualGradient(0.01),
+    gb.SemiGradient(0.001),
+    gb.LevenbergMarquardt(),
+]
+STEPS = 15
+
+
+def on_the_star(key, solver):
+    chain, features = star()
+    network = gb.MLP((2, 7, 1), key=key)
+    return gb.evaluate(network, chain, features=features, solver=solver, max_steps=STEPS, tolerance=0.0)
+
+
+def on_samples(key, solver):
+    network = gb.MLP((2, 7, 1), gb.networks.tanh, key=key)
+    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=0.0)
+
+
+def on_samples_with_a_foreign_network(key, solver):
+    slopes = jax.random.normal(key, (5, 2), jnp.float64)
+    network = gb.ValueFunction(slopes, _sum_of_tanh)
+    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=0.0)
+
+
+def _sum_of_tanh(slopes, s):
+    return jnp.tanh(slopes @ s).sum()
+
+
+PROBLEMS = [on_the_star, on_samples, on_samples_with_a_foreign_network]
+
+every_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.__name__)
+
+
+@every_solver
+@every_problem
+def test_plain_jit_and_vmap_agree_and_are_finite(problem, solver):
+    keys = jax.random.split(jax.random.key(5), 3)
+    batch = jax.vmap(lambda key: problem(key, solver))(keys)
+    compiled = jax.jit(lambda key: problem(key, solver))(keys[0])
+    assert relative_error(compiled.loss, batch.loss[0]) <= 1e-6
+    for k, key in enumerate(keys):
+        single = problem(key, solver)
+        assert relative_error(batch.loss[k], single.loss) <= 1e-6
+        assert batch.status_code[k] == single.status_code
+        assert batch.steps[k] == single.steps
+        assert np.isfinite(single.loss)
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(single.network))
+        history = single.history
+        assert len(history.loss) == single.steps + 1
+        assert np.isfinite(history.loss).all()
+        assert np.isfinite(history.gradient_norm).all()
+
+
+@every_solver
+def test_same_seed_same_bits(solver):
+    first, second = (on_samples(jax.random.key(1), solver) for _ in range(2))
+    assert np.array_equal(first.history.loss, second.history.loss, equal_nan=True)
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(first.network), jax.tree.leaves(second.network), strict=True)
+    )
+
+
+def test_other_numbers_of_the_same_shape_compile_nothing():
+    traces = 0
+
+    def counted(x):
+        nonlocal traces
+        traces += 1
+        return gb.networks.bent_identity(x)
+
+    def evaluate(seed, step_size, tolerance):
+        solver = gb.GaussNewton(step_size, 1e-3)
+        network = gb.MLP((2, 4, 1), counted, key=seed)
+        data = random_transitions(seed=seed)
+        gb.evaluate(network, data, solver=solver, max_steps=600, tolerance=tolerance, patience=seed + 590)
+
+    evaluate(0, 1.0, 0.0)
+    before = traces
+    evaluate(1, 0.5, 1e-30)
+    # The check of the network's input width traces the network once, abstractly.
+    assert traces - before <= 1
+
+
+@every_solver
+def test_reported_loss_is_the_loss_of_the_returned_network(solver):
+    solution = on_samples(jax.random.key(2), solver)
+    assert relative_error(gb.msbe(solution.network, random_transitions()), solution.msbe) <= 1e-9
+    assert solution.msbe == np.nanmin(solution.history.msbe)
+
+
+def test_a_whole_evaluation_vmapped_over_25_seeds():
+    chain, features = star()
+    keys = jax.random.split(jax.random.key(0), 25)
+
+    def evaluate(key):
+        return gb.evaluate(
+            gb.MLP((2, 7, 1), key=key), chain, features=features, tolerance=1e-16, max_steps=200
+        )
+
+    batch = jax.vmap(evaluate)(keys)
+    loop = [evaluate(key) for key in keys]
+    assert batch.succeeded.all()
+    # Quadratic convergence multiplies rounding, so losses are compared before the last step.
+    for k, single in enumerate(loop):
+        steps = min(int(single.steps), int(batch.steps[k])) - 1
+        early = slice(0, max(1, steps - 3))
+        assert relative_error(batch.history.loss[k][early], single.history.loss[early]) <= 1e-6
+        assert single.steps == batch.steps[k]
+
+
+def test_sweep_over_a_setting_by_vmap():
+    chain, features = star()
+
+    def evaluate(damping):
+        solver = gb.GaussNewton(1.0, damping)
+        return gb.evaluate(
+            gb.MLP((2, 7, 1), key=0), chain, features=features, solver=solver, max_steps=10, tolerance=0.0
+        ).loss
+
+    dampings = jnp.array([1e-5, 1e-3])
+    wanted = [evaluate(float(damping)) for damping in dampings]
+    assert relative_error(jax.vmap(evaluate)(dampings), np.array(wanted)) <= 1e-6
+
+
+def test_equinox_module_as_network():
+    network = eqx.nn.MLP(2, "scalar", 8, 1, activation=jnp.tanh, key=jax.random.key(0))
+    solution = gb.evaluate(network, random_transitions(rows=10), max_steps=200)
+    assert solution.succeeded
+    assert isinstance(solution.network, eqx.nn.MLP)
+    assert float(gb.msbe(solution.network, random_transitions(rows=10))) <= 1e-10

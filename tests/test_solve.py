@@ -1,0 +1,177 @@
+"""The loop: why it stops, what it keeps, what it says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gaussbell as gb
+from problems import random_transitions, star
+
+
+def rosenbrock(x):
+    return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+
+def test_converged():
+    solution = gb.least_squares(rosenbrock, [-1.2, 1.0], tolerance=1e-20)
+    assert solution.status is gb.Status.CONVERGED
+    assert solution.loss <= 1e-20
+    assert solution.raise_if_failed() is solution
+
+
+def test_stationary_where_the_residual_cannot_vanish():
+    solution = gb.least_squares(lambda x: jnp.stack([x - 1, x + 1]), 5.0)
+    assert solution.status is gb.Status.STATIONARY
+    assert solution.succeeded
+    assert float(solution.params) == pytest.approx(0, abs=1e-7)
+    assert float(solution.loss) == pytest.approx(1.0)
+
+
+def test_out_of_steps():
+    solution = gb.least_squares(rosenbrock, [-1.2, 1.0], max_steps=2)
+    assert solution.status is gb.Status.OUT_OF_STEPS
+    assert solution.steps == 2
+    with pytest.raises(gb.SolveFailed, match="out of steps after 2 steps") as failure:
+        solution.raise_if_failed()
+    assert failure.value.solution is solution
+
+
+def test_no_steps_at_all():
+    assert gb.least_squares(rosenbrock, [-1.2, 1.0], max_steps=0).status is gb.Status.OUT_OF_STEPS
+    assert gb.least_squares(rosenbrock, [1.0, 1.0], max_steps=0).status is gb.Status.CONVERGED
+
+
+def test_stagnated():
+    solution = gb.least_squares(
+        rosenbrock, [-1.2, 1.0], solver=gb.ResidualGradient(1e-12), patience=7, max_steps=50
+    )
+    assert solution.status is gb.Status.STAGNATED
+    assert solution.steps == 7
+
+
+def test_diverged_keeps_the_best():
+    network, data = gb.MLP((2, 7, 1), key=0), random_transitions()
+    solution = gb.evaluate(network, data, solver=gb.SemiGradient(1e3), max_steps=300)
+    assert solution.status is gb.Status.DIVERGED
+    assert solution.msbe == np.nanmin(solution.history.msbe) <= solution.history.msbe[0]
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in solution.network.weights)
+    assert np.isclose(gb.msbe(solution.network, data), solution.msbe, rtol=1e-12)
+
+
+def test_singular_system_without_damping_is_a_status():
+    solution = gb.least_squares(lambda x: x[0] + x[1] - 1, [0.0, 0.0], solver=gb.GaussNewton(1.0, 0.0))
+    assert solution.succeeded  # one row: sample space is not singular
+    solution = gb.least_squares(
+        lambda x: jnp.stack([x[0] - 2, x[0] * 3, x[0]]), [1.0, 1.0], solver=gb.GaussNewton(1.0, 0.0)
+    )  # the second parameter does nothing
+    assert solution.status is gb.Status.DIVERGED
+    assert np.isfinite(np.asarray(solution.params)).all()
+
+
+@pytest.mark.parametrize("bad", [jnp.nan, jnp.inf])
+def test_network_that_is_not_finite(bad):
+    network = gb.ValueFunction(jnp.ones(2), lambda p, s: p @ s + bad)
+    solution = gb.evaluate(network, random_transitions())
+    assert solution.status is gb.Status.NOT_FINITE_AT_START
+    assert solution.steps == 0
+    assert np.array_equal(solution.network.params, np.ones(2))
+    with pytest.raises(gb.SolveFailed, match="Check the network's output"):
+        solution.raise_if_failed()
+
+
+def test_trial_that_overflows_is_rejected():
+    solution = gb.least_squares(lambda x: jnp.exp(x) - 2.0, -8.0)
+    assert solution.succeeded
+    assert float(jnp.exp(solution.params)) == pytest.approx(2.0)
+    assert not solution.history.accepted.all()
+
+
+def test_history_tells_each_step():
+    solution = gb.least_squares(rosenbrock, [-1.2, 1.0], keep_parameters=True)
+    history = solution.history
+    assert len(history.loss) == solution.steps + 1
+    assert history.parameters.shape == (solution.steps + 1, 2)
+    assert history.parameters[0].tolist() == [-1.2, 1.0]
+    assert history.accepted.dtype == bool
+    moved = np.linalg.norm(np.diff(history.parameters, axis=0), axis=1)
+    taken = history.accepted[1:]
+    assert np.allclose(moved[taken], history.step_norm[1:][taken], rtol=1e-9, atol=1e-15)
+    assert (moved[~taken] == 0).all()
+    for x, loss in zip(history.parameters, history.loss, strict=True):
+        assert float(0.5 * jnp.sum(rosenbrock(x) ** 2)) == pytest.approx(loss, rel=1e-6, abs=1e-25)
+    assert (np.diff(history.loss) <= 0).all()
+
+
+def test_gain_ratio_is_one_for_a_linear_problem():
+    solution = gb.least_squares(lambda x: 3 * x - 6.0, 1.0, solver=gb.GaussNewton(0.5, 0.1), max_steps=4)
+    assert np.allclose(solution.history.gain_ratio[1:], 1.0)
+
+
+def test_progress_is_told_and_changes_nothing():
+    seen = []
+    told = gb.least_squares(rosenbrock, [-1.2, 1.0], on_progress=seen.append, max_steps=200)
+    quiet = gb.least_squares(rosenbrock, [-1.2, 1.0], max_steps=200)
+    assert [now.steps for now in seen] == sorted(now.steps for now in seen)
+    assert seen[-1].steps == told.steps and seen[-1].max_steps == 200
+    assert np.array_equal(told.history.loss, quiet.history.loss)
+
+
+def test_interrupt_returns_the_best_so_far():
+    def interrupt(now):
+        if now.steps >= 6:
+            raise KeyboardInterrupt
+
+    solution = gb.least_squares(rosenbrock, [-1.2, 1.0], on_progress=interrupt, max_steps=100)
+    assert solution.status is gb.Status.INTERRUPTED
+    assert solution.steps == 6
+    assert solution.loss == solution.history.loss.min() < solution.history.loss[0]
+
+
+def test_parameters_come_back_as_they_went_in():
+    params = {"a": jnp.ones(2, jnp.float32), "b": 1.0, "c": (np.array([1, 2]),)}
+    solution = gb.least_squares(
+        lambda p: jnp.concatenate([p["a"] - 2, jnp.atleast_1d(p["b"]) - 3, p["c"][0] - 4]), params
+    )
+    assert solution.params["a"].dtype == jnp.float32
+    assert solution.params["b"].dtype == solution.params["c"][0].dtype == jnp.float64
+    assert np.allclose(solution.params["a"], 2) and np.allclose(solution.params["c"][0], 4)
+
+
+def test_str_of_one_and_of_many():
+    assert "converged after" in str(gb.least_squares(rosenbrock, [0.9, 0.9], tolerance=1e-10))
+    many = jax.vmap(lambda x: gb.least_squares(rosenbrock, x, tolerance=1e-10))(jnp.ones((3, 2)))
+    assert str(many).startswith("3 solves: 3 converged")
+    assert many.raise_if_failed() is many
+
+
+def test_status_inside_jit_says_where_to_read_it():
+    chain, features = star()
+
+    def read(key):
+        return gb.evaluate(gb.MLP((2, 3, 1), key=key), chain, features=features, max_steps=1).status
+
+    with pytest.raises(ValueError, match="status_code"):
+        jax.jit(read)(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], max_steps=-1), "max_steps=-1"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], tolerance=-1.0), "tolerance=-1.0"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], patience=0), "patience=0"),
+        (lambda: gb.least_squares(rosenbrock, []), "params"),
+        (lambda: gb.least_squares(rosenbrock, "x"), "params"),
+        (lambda: gb.least_squares(None, [0.0]), "residual"),
+        (lambda: gb.least_squares(lambda x: x[:0], np.zeros(2)), "residual.*empty"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], solver=gb.SemiGradient(0.1)), "has no target"),
+        (lambda: gb.GaussNewton(step_size=0.0), "step_size=0.0"),
+        (lambda: gb.GaussNewton(damping=-1.0), "damping=-1.0"),
+        (lambda: gb.ResidualGradient(float("nan")), "step_size=nan"),
+        (lambda: gb.LevenbergMarquardt(initial_factor=-1.0), "initial_factor"),
+    ],
+)  # fmt: skip
+def test_mistakes(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

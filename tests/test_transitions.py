@@ -1,0 +1,90 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gaussbell as gb
+
+STATE, REWARD, NEXT = np.zeros((3, 2)), np.zeros(3), np.ones((3, 2))
+
+
+def test_discount_and_weight_may_be_numbers():
+    data = gb.Transitions(STATE, REWARD, NEXT, discount=0.9, weight=5.0)
+    assert data.discount.tolist() == [0.9] * 3
+    assert np.allclose(data.weight, 1 / 3)
+
+
+def test_weights_are_shares():
+    data = gb.Transitions(STATE, REWARD, NEXT, weight=[1.0, 2.0, 1.0])
+    assert data.weight.tolist() == [0.25, 0.5, 0.25]
+
+
+def test_weight_counts_like_repetition():
+    network = gb.MLP((2, 3, 1), key=0)
+    rng = np.random.default_rng(0)
+    state, reward, following = rng.normal(size=(3, 2)), rng.normal(size=3), rng.normal(size=(3, 2))
+    rows = [0, 1, 1, 2]
+    repeated = gb.Transitions(state[rows], reward[rows], following[rows])
+    weighted = gb.Transitions(state, reward, following, weight=[1, 2, 1])
+    assert np.allclose(gb.linearise(network, repeated).gradient(), gb.linearise(network, weighted).gradient())
+
+
+def test_successor_of_an_end_is_not_read():
+    network = gb.MLP((2, 3, 1), key=0)
+    following = np.array([[1.0, 1.0], [np.nan, np.inf], [1.0, 1.0]])
+    ended = gb.Transitions(STATE, REWARD, following, discount=[0.9, 0.0, 0.9])
+    wanted = gb.Transitions(STATE, REWARD, NEXT, discount=[0.9, 0.0, 0.9])
+    assert float(gb.msbe(network, ended)) == pytest.approx(float(gb.msbe(network, wanted)), rel=1e-14)
+    assert bool(jnp.isfinite(gb.linearise(network, ended).gradient()).all())
+
+
+def test_q_factors_append_the_action():
+    data = gb.Transitions(STATE, REWARD, NEXT, action=[0, 1, 0], next_action=[[1], [1], [0]])
+    assert data.inputs.shape == data.next_inputs.shape == (3, 3)
+    assert data.inputs[:, 2].tolist() == [0, 1, 0]
+    assert data.next_inputs[:, 2].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"state": np.zeros((0, 2)), "next_state": np.zeros((0, 2)), "reward": []}, "state.*no numbers"),
+        ({"state": np.zeros(3)}, r"state\[:, None\]"),
+        ({"state": np.zeros((3, 2, 2))}, r"shape \(N, d\)"),
+        ({"next_state": np.zeros((2, 2))}, "next_state: shape"),
+        ({"reward": np.zeros(2)}, "reward: shape"),
+        (
+            {"reward": [0.0, np.nan, np.nan]},
+            r"reward: 2 of 3 rows hold NaN or infinity \(the first is row 1\)",
+        ),
+        ({"state": np.full((3, 2), np.inf)}, "state: 3 of 3"),
+        ({"next_state": np.full((3, 2), np.nan)}, "next_state: 3 of 3"),
+        ({"discount": 1.5}, "discount"),
+        ({"discount": [0.9, 0.9]}, "discount: shape"),
+        ({"weight": [1.0, -1.0, 1.0]}, "weight"),
+        ({"weight": [0.0, 0.0, 0.0]}, "weight"),
+        ({"action": np.zeros(3)}, "go together"),
+        ({"action": np.zeros(2), "next_action": np.zeros(3)}, "action: shape"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        gb.Transitions(**{"state": STATE, "reward": REWARD, "next_state": NEXT, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("network", "data", "message"),
+    [
+        (gb.MLP((3, 4, 1), key=0), gb.Transitions(STATE, REWARD, NEXT), "network.*width 2"),
+        (lambda s: s.sum(), gb.Transitions(STATE, REWARD, NEXT), "no floating-point parameters"),
+        ({"w": np.zeros(2)}, gb.Transitions(STATE, REWARD, NEXT), "network: dict cannot be called"),
+        (
+            gb.ValueFunction(np.zeros(2), lambda p, s: p * s),
+            gb.Transitions(STATE, REWARD, NEXT),
+            r"network: one input of shape \(2,\) gave an output of shape \(2,\)",
+        ),
+        (gb.MLP((2, 4, 1), key=0), (STATE, REWARD, NEXT), "data: got tuple"),
+    ],
+)
+def test_mistakes_in_an_evaluation(network, data, message):
+    with pytest.raises(ValueError, match=message):
+        gb.evaluate(network, data)
