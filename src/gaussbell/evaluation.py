@@ -14,7 +14,7 @@ from gaussbell.solve import Progress, solve
 from gaussbell.solvers import LevenbergMarquardt, Solver
 from gaussbell.transitions import Transitions
 
-RELATIVE_TOLERANCE = 1e-12
+RELATIVE_TOLERANCE = 1e-10
 """The default tolerance, as a fraction of the NMSBE of a network that is zero everywhere."""
 
 
@@ -43,7 +43,7 @@ def evaluate(
 
     Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
     `data`, Transitions, or `mdp.under(policy)`; `solver`, by default LevenbergMarquardt(); `tolerance`, the
-    msbe at which to stop, by default 1e-12 of the msbe of the zero function; `features` (K, d) and
+    msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features` (K, d) and
     `weight` (K,), for a finite chain: the network's input for each state and how much it counts (by default
     its number and its stationary probability); the rest as in `least_squares`.
 

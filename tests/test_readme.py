@@ -1,0 +1,52 @@
+"""What the documents show must run, and what they state must come from a record."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gaussbell.cli import app
+from gaussbell.experiments import star
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_python_blocks_of_the_readme_run():
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    names = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+
+
+def test_star_table_comes_from_the_record():
+    record = json.loads((ROOT / "docs/star/record.json").read_text())
+    summary = star.summarise(record)
+    assert (ROOT / "docs/star/summary.md").read_text() == summary
+    assert summary.strip() in README
+
+
+def test_commands_in_the_readme_exist():
+    commands = re.findall(r"^    gaussbell ([^#\n]*)", README, re.MULTILINE)
+    assert len(commands) >= 3
+    known = {command.callback.__name__ for command in app.registered_commands}
+    for command in commands:
+        assert shlex.split(command)[0] in known
+
+
+def test_make_targets_in_the_documents_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for document in ("README.md", "CONTRIBUTING.md"):
+        targets = re.findall(r"make ([a-z][a-z-]*)\b(?= *[#`\n])", (ROOT / document).read_text())
+        assert targets
+        for target in targets:
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text()):
+        assert target.startswith("http") or (ROOT / target).exists(), target
