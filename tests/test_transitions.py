@@ -75,6 +75,7 @@ def test_mistakes(arguments, message):
     ("network", "data", "message"),
     [
         (gb.MLP((3, 4, 1), key=0), gb.Transitions(STATE, REWARD, NEXT), "network.*width 2"),
+        (gb.ValueFunction(np.zeros(3), lambda p, s: p @ s), gb.Transitions(STATE, REWARD, NEXT), "width 2"),
         (lambda s: s.sum(), gb.Transitions(STATE, REWARD, NEXT), "no floating-point parameters"),
         ({"w": np.zeros(2)}, gb.Transitions(STATE, REWARD, NEXT), "network: dict cannot be called"),
         (

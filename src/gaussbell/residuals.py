@@ -26,7 +26,7 @@ from gaussbell.differential import differential_map
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation, RowMap
 from gaussbell.markov import SparseMatrix
 from gaussbell.mdp import MarkovChain
-from gaussbell.networks import network_values
+from gaussbell.networks import MLP, network_values
 from gaussbell.packing import Packing
 from gaussbell.precision import in_double, is_traced
 from gaussbell.transitions import Transitions
@@ -195,16 +195,20 @@ def _check_network(network: Any, problem: BellmanProblem) -> None:
     if problem.packing.size == 0:
         raise ValueError("network: it has no floating-point parameters, so there is nothing to fit.")
     width = problem.inputs.shape[1]
+    mismatch = (
+        f"network: it does not accept inputs of width {width}, the width of the data's states (with the "
+        f"action, for Q-factors); its first size must be {width}."
+    )
+    if isinstance(network, MLP):
+        if network.sizes[0] != width:
+            raise ValueError(f"{mismatch} It is {network.sizes[0]}.")
+        return
     try:
         jax.eval_shape(problem.residual, jax.ShapeDtypeStruct((problem.packing.size,), jnp.float64))
     except (TypeError, ValueError) as error:
         if str(error).startswith("network:"):
             raise
-        raise ValueError(
-            f"network: it does not accept inputs of width {width}, the width of the data's states "
-            f"(with the action, for Q-factors). Its first size must be {width}. JAX says: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
+        raise ValueError(f"{mismatch} JAX says: {str(error).splitlines()[0]}") from error
 
 
 def _scale(factor: Float[Array, " N"], array: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:

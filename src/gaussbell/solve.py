@@ -196,10 +196,13 @@ def _concrete_solution(packing: Packing, run: Run, status: Status) -> Solution:
     seen = int(run.step) + 1
     log = np.asarray(run.log)[:seen]
     trail = None if run.trail is None else np.asarray(run.trail)[:seen]
-    params = eqx.filter_jit(Packing.restore)(packing, run.best_x)
+    params = _restore(packing, run.best_x)
     # NumPy numbers, so that arithmetic on them outside is neither truncated nor warned about.
     loss, steps, code = np.float64(run.best_loss), np.int32(run.step), np.int32(status.code)
     return Solution(params, loss, code, steps, _history(log, trail))
+
+
+_restore = eqx.filter_jit(Packing.restore)
 
 
 def _history(log, trail) -> History:
