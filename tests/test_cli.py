@@ -63,6 +63,33 @@ def test_errors_are_one_line(monkeypatch, capsys):
     assert shown.startswith("error: --damping") and "Traceback" not in shown
 
 
+def test_folder_that_cannot_be_written_is_noticed_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = runner.invoke(cli.app, ["evaluate", "star", "--out", str(tmp_path / "file")])
+    assert isinstance(result.exception, ValueError)
+    assert "--out" in str(result.exception) and "NMSBE" not in result.output
+
+
+@pytest.mark.parametrize("option", [["--seed", "99999999999999999999"], ["--max-steps", "3000000000"]])
+def test_numbers_out_of_range(option):
+    result = runner.invoke(cli.app, ["evaluate", "star", *option])
+    assert result.exit_code == 2
+
+
+def test_interrupt_shows_what_was_reached(monkeypatch):
+    def interrupted(*args, **options):
+        def stop(now):
+            raise KeyboardInterrupt
+
+        return evaluate(*args, **{**options, "on_progress": stop})
+
+    evaluate = gb.evaluate
+    monkeypatch.setattr(gb, "evaluate", interrupted)
+    result = runner.invoke(cli.app, ["evaluate", "star"])
+    assert result.exit_code == 1
+    assert "interrupted" in result.stdout and "NMSBE" in result.stdout
+
+
 def test_unknown_problem():
     result = runner.invoke(cli.app, ["evaluate", "moon"])
     assert result.exit_code == 2

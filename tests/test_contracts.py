@@ -133,6 +133,46 @@ def test_sweep_over_a_setting_by_vmap():
     assert relative_error(jax.vmap(evaluate)(dampings), np.array(wanted)) <= 1e-6
 
 
+def test_equinox_module_with_other_leaves():
+    keys = jax.random.split(jax.random.key(0), 2)
+    network = eqx.nn.Sequential(
+        [
+            eqx.nn.Linear(2, 8, key=keys[0]),
+            eqx.nn.Lambda(jnp.tanh),
+            eqx.nn.Dropout(0.5, inference=True),
+            eqx.nn.Linear(8, "scalar", key=keys[1]),
+        ]
+    )
+    data = random_transitions(rows=10)
+    solution = gb.evaluate(network, data)
+    assert solution.succeeded
+    assert gb.linearise(network, data).gradient().shape == (33,)
+    assert solution.network.layers[2].p == 0.5
+
+
+def test_numbers_among_the_parameters_of_a_function():
+    network = gb.ValueFunction({"slope": jnp.ones(2), "bias": 0.0}, lambda p, s: p["slope"] @ s + p["bias"])
+    assert gb.linearise(network, random_transitions()).gradient().shape == (3,)
+    assert gb.evaluate(network, random_transitions()).succeeded
+
+
+def test_vmap_over_any_part_of_the_data():
+    draft = random_transitions()
+    network = gb.MLP((3, 4, 1), key=0)
+
+    def loss(action):
+        data = gb.Transitions(draft.state, draft.reward, draft.next_state, action=action, next_action=action)
+        return gb.evaluate(network, data, max_steps=3).loss
+
+    assert jax.vmap(loss)(jnp.ones((2, 12))).shape == (2,)
+    chain, features = star()
+    weighted = jax.vmap(
+        lambda w: gb.evaluate(gb.MLP((2, 3, 1), key=0), chain, features=features, weight=w, max_steps=3).loss
+    )(jnp.ones((2, 7)))
+    assert weighted[0] == weighted[1]
+    assert jax.vmap(lambda k: gb.MLP((2, 3, 1), key=k)(jnp.zeros(2)))(jnp.arange(3)).shape == (3,)
+
+
 def test_equinox_module_as_network():
     network = eqx.nn.MLP(2, "scalar", 8, 1, activation=jnp.tanh, key=jax.random.key(0))
     solution = gb.evaluate(network, random_transitions(rows=10), max_steps=200)

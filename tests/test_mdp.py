@@ -101,6 +101,33 @@ def test_slow_mixing_sparse_chain_falls_back_to_factorisation():
     ratio = up / (1 - up)
     wanted = ratio ** np.arange(1.0 - states, 1.0)
     assert np.allclose(xi, wanted / wanted.sum(), atol=1e-13)
+    downhill = markov.stationary_distribution(transition.tocsr()[::-1, ::-1])
+    assert np.allclose(downhill, xi[::-1], atol=1e-13)
+
+
+def test_tiny_probabilities_are_accurate():
+    states, down = 200, 0.9
+    transition = np.diag(np.full(states - 1, down), -1) + np.diag(np.full(states - 1, 1 - down), 1)
+    transition[0, 0], transition[-1, -1] = down, 1 - down
+    for matrix, direction in ((transition, 1), (transition[::-1, ::-1], -1)):
+        xi = markov.stationary_distribution(scipy.sparse.csr_array(matrix))[::direction]
+        assert np.allclose(xi[1:] / xi[:-1], 1 / 9, rtol=1e-12)
+        assert xi[-1] < 1e-180
+
+
+def test_stored_zeros_are_not_links():
+    matrix = scipy.sparse.csr_array(np.array([[0.5, 0.5], [1.0, 1.0]]))
+    matrix.data[:] = [1.0, 0.0, 0.0, 1.0]
+    assert [c.tolist() for c in markov.closed_classes(matrix)] == [[0], [1]]
+
+
+def test_single_precision_probabilities_are_accepted_and_scaled():
+    rng = np.random.default_rng(0)
+    transition = rng.dirichlet(np.ones(6), (6, 2)).astype(np.float32)
+    policy = rng.dirichlet(np.ones(2), 6).astype(np.float32)
+    chain = gb.FiniteMDP(transition, np.ones((6, 2)), 0.9).under(policy)
+    assert np.abs(chain.transition.sum(axis=1) - 1).max() < 1e-15
+    assert np.allclose(chain.values, 10)
 
 
 def test_network_on_a_sparse_chain_has_the_gradient_of_the_dense_one(monkeypatch):
@@ -167,7 +194,10 @@ def test_mistakes_in_the_process(arguments, message):
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ([0, 2], "action 2 in state 0|action 2 in state 1"),
+        ([0, 2], r"action 2.0 in state 1"),
+        (0, "policy=0"),
+        (lambda s: s, "policy: cannot be read"),
+        ([[0.5, 0.5], [1.5, -0.5]], r"row 1 is \[ 1.5 -0.5\]"),
         ([[0.5, 0.4], [1, 0]], "row 0"),
         ([0], "covers 1 states"),
     ],
@@ -183,7 +213,9 @@ def test_mistakes_in_the_policy(policy, message):
         ({"features": np.zeros((6, 2))}, "features: shape"),
         ({"features": np.full((7, 2), np.nan)}, "features: some are NaN"),
         ({"features": np.zeros((7, 2)), "weight": np.zeros(7)}, "weight"),
-        ({}, "does not accept inputs of width 1"),
+        ({"features": "one_hot"}, "features: cannot be read"),
+        ({"features": np.zeros((7, 2)), "weight": [1, 1, 1, 1, 1, 1, -1]}, "weight: give finite"),
+        ({}, "first size is 2; it must be 1"),
     ],
 )
 def test_mistakes_in_an_evaluation(options, message):

@@ -54,6 +54,7 @@ def test_bent_identity():
     [
         ({"sizes": (2,)}, "sizes"),
         ({"sizes": (2, 0, 1)}, "sizes"),
+        ({"sizes": 5}, "sizes=5"),
         ({"sizes": (2, 3, 2)}, "the last size must be 1"),
         ({"sizes": (2, 3, 1), "activation": "tanh"}, "activation"),
     ],
@@ -61,3 +62,18 @@ def test_bent_identity():
 def test_mistakes(arguments, message):
     with pytest.raises(ValueError, match=message):
         gb.MLP(**arguments, key=0)
+
+
+@pytest.mark.parametrize("key", [None, 1.0, 2**70, -1, "a"])
+def test_mistakes_in_the_key(key):
+    with pytest.raises(ValueError, match="key="):
+        gb.MLP((2, 3, 1), key=key)
+
+
+def test_input_of_the_wrong_width():
+    with pytest.raises(ValueError, match=r"inputs: shape \(3,\)"):
+        gb.MLP((2, 3, 1), key=0)(np.zeros(3))
+
+
+def test_sizes_may_be_an_array_and_keys_old_style():
+    assert gb.MLP(np.array([2, 8, 1]), key=jax.random.PRNGKey(0)).sizes == (2, 8, 1)

@@ -28,7 +28,9 @@ def evaluate(key):
     return gb.evaluate(gb.MLP((2, 7, 1), key=key), chain, features=features, tolerance=1e-24)
 
 batch = jax.vmap(evaluate)(jax.random.split(jax.random.key(0), 3))
-assert batch.loss.dtype == jnp.float64 and (np.asarray(batch.loss) <= 1e-24).all()
+assert batch.loss.dtype == jnp.float32 and (np.asarray(batch.loss) <= 1e-24).all()
+batch.history.loss.mean(); jnp.log10(batch.loss[jnp.argmin(batch.loss)])
+gb.msbe(network, chain, features=features) + 1
 assert float(jax.jit(evaluate)(jax.random.key(0)).loss) <= 1e-24
 
 import equinox as eqx

@@ -76,7 +76,7 @@ def test_network_that_is_not_finite(bad):
     assert solution.status is gb.Status.NOT_FINITE_AT_START
     assert solution.steps == 0
     assert np.array_equal(solution.network.params, np.ones(2))
-    with pytest.raises(gb.SolveFailed, match="Check the network's output"):
+    with pytest.raises(gb.SolveFailed, match="Check what the network"):
         solution.raise_if_failed()
 
 
@@ -117,15 +117,33 @@ def test_progress_is_told_and_changes_nothing():
     assert np.array_equal(told.history.loss, quiet.history.loss)
 
 
-def test_interrupt_returns_the_best_so_far():
+def test_interrupt_stops_the_program_and_keeps_the_best_so_far():
     def interrupt(now):
         if now.steps >= 6:
             raise KeyboardInterrupt
 
-    solution = gb.least_squares(rosenbrock, [-1.2, 1.0], on_progress=interrupt, max_steps=100)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 6 steps") as stop:
+        gb.least_squares(rosenbrock, [-1.2, 1.0], on_progress=interrupt, max_steps=100)
+    solution = stop.value.solution
     assert solution.status is gb.Status.INTERRUPTED
-    assert solution.steps == 6
     assert solution.loss == solution.history.loss.min() < solution.history.loss[0]
+
+
+def test_steps_that_vanish_for_a_bad_reason_are_no_success():
+    crawl = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.ResidualGradient(1e-20))
+    assert crawl.status is gb.Status.STAGNATED and not crawl.succeeded
+
+    def fenced(x):
+        return jnp.where(jnp.abs(x - 1) < 1e-6, x, jnp.nan)
+
+    assert gb.least_squares(fenced, 1.0).status is gb.Status.STAGNATED
+
+
+def test_zero_rewards():
+    draft = random_transitions()
+    data = gb.Transitions(draft.state, np.zeros(12), draft.next_state)
+    solution = gb.evaluate(gb.MLP((2, 7, 1), key=0), data)
+    assert solution.status is gb.Status.CONVERGED
 
 
 def test_parameters_come_back_as_they_went_in():
@@ -136,6 +154,16 @@ def test_parameters_come_back_as_they_went_in():
     assert solution.params["a"].dtype == jnp.float32
     assert solution.params["b"].dtype == solution.params["c"][0].dtype == jnp.float64
     assert np.allclose(solution.params["a"], 2) and np.allclose(solution.params["c"][0], 4)
+
+
+def test_closure_over_a_traced_value():
+    targets = jnp.array([1.0, 2.0])
+    found = jax.vmap(lambda y: gb.least_squares(lambda p: p - y, 0.0).params)(targets)
+    assert np.allclose(found, targets)
+
+
+def test_numpy_integers_are_whole_numbers():
+    assert gb.least_squares(rosenbrock, [0.9, 0.9], max_steps=np.int64(50), patience=np.int32(9)).succeeded
 
 
 def test_str_of_one_and_of_many():
@@ -166,6 +194,16 @@ def test_status_inside_jit_says_where_to_read_it():
         (lambda: gb.least_squares(None, [0.0]), "residual"),
         (lambda: gb.least_squares(lambda x: x[:0], np.zeros(2)), "residual.*empty"),
         (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], solver=gb.SemiGradient(0.1)), "has no target"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], solver="lm"), "solver='lm'"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], solver=gb.GaussNewton), "solver="),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], tolerance="a"), "tolerance"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], max_steps=10**9), "max_steps"),
+        (lambda: gb.least_squares(rosenbrock, [0.0, 0.0], on_progress=3), "on_progress"),
+        (lambda: gb.GaussNewton("0.1"), "step_size='0.1'"),
+        (lambda: gb.GaussNewton(np.float32(-1)), "step_size"),
+        (lambda: gb.GaussNewton(1.0, None), "damping=None"),
+        (lambda: gb.GaussNewton(space="sample"), "space='sample'"),
+        (lambda: gb.LevenbergMarquardt(lookback=0), "lookback"),
         (lambda: gb.GaussNewton(step_size=0.0), "step_size=0.0"),
         (lambda: gb.GaussNewton(damping=-1.0), "damping=-1.0"),
         (lambda: gb.ResidualGradient(float("nan")), "step_size=nan"),

@@ -63,6 +63,11 @@ def test_q_factors_append_the_action():
         ({"weight": [1.0, -1.0, 1.0]}, "weight"),
         ({"weight": [0.0, 0.0, 0.0]}, "weight"),
         ({"action": np.zeros(3)}, "go together"),
+        ({"reward": None}, "reward: shape|reward: cannot be read"),
+        ({"reward": ["a", "b", "c"]}, "reward: cannot be read"),
+        ({"state": np.zeros((3, 2)) + 1j}, "complex"),
+        ({"action": [0, np.nan, 0], "next_action": np.zeros(3)}, "^action: 1 of 3"),
+        ({"action": np.zeros(3), "next_action": np.zeros((3, 2))}, "next_action: its width"),
         ({"action": np.zeros(2), "next_action": np.zeros(3)}, "action: shape"),
     ],
 )
@@ -74,8 +79,12 @@ def test_mistakes(arguments, message):
 @pytest.mark.parametrize(
     ("network", "data", "message"),
     [
-        (gb.MLP((3, 4, 1), key=0), gb.Transitions(STATE, REWARD, NEXT), "network.*width 2"),
-        (gb.ValueFunction(np.zeros(3), lambda p, s: p @ s), gb.Transitions(STATE, REWARD, NEXT), "width 2"),
+        (gb.MLP((3, 4, 1), key=0), gb.Transitions(STATE, REWARD, NEXT), "its first size is 3; it must be 2"),
+        (
+            gb.ValueFunction(np.zeros(3), lambda p, s: p @ s),
+            gb.Transitions(STATE, REWARD, NEXT),
+            "network: it failed on an input of shape",
+        ),
         (lambda s: s.sum(), gb.Transitions(STATE, REWARD, NEXT), "no floating-point parameters"),
         ({"w": np.zeros(2)}, gb.Transitions(STATE, REWARD, NEXT), "network: dict cannot be called"),
         (

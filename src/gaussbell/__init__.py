@@ -6,7 +6,7 @@ from gaussbell.evaluation import evaluate, linearise, msbe
 from gaussbell.least_squares import least_squares
 from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, ValueFunction
-from gaussbell.solution import History, Solution, SolveFailed, Status
+from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
 from gaussbell.solvers import (
     GaussNewton,
@@ -32,6 +32,7 @@ __all__ = [
     "SemiGradient",
     "Solution",
     "SolveFailed",
+    "SolveInterrupted",
     "Status",
     "Transitions",
     "ValueFunction",

@@ -2,6 +2,7 @@
 
 import enum
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -66,9 +67,11 @@ def evaluate(
         float | None, typer.Option(help="Step size; for the methods with a fixed one.")
     ] = None,
     damping: Annotated[float | None, typer.Option(help="Damping; for the Gauss-Newton methods.")] = None,
-    seed: Annotated[int, typer.Option(help="Fixes the features and the initial weights.")] = 0,
-    max_steps: Annotated[int, typer.Option(help="Steps at most.")] = 1000,
-    tolerance: Annotated[float, typer.Option(help="NMSBE at which to stop.")] = 1e-24,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Fixes the features and the initial weights.")
+    ] = 0,
+    max_steps: Annotated[int, typer.Option(min=0, max=10**7, help="Steps at most.")] = 1000,
+    tolerance: Annotated[float, typer.Option(min=0, help="NMSBE at which to stop.")] = 1e-24,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
     ] = False,
@@ -76,6 +79,7 @@ def evaluate(
 ) -> None:
     """Fit a network to the value of a policy and compare it with the exact value."""
     method = _solver(solver, step_size, damping)
+    _check_writable(out)
     chain = gb.environments.SevenStar().under()
     features_key, weights_key = jax.random.split(jax.random.key(seed))
     features = gb.encodings.normal(chain.num_states, 2, key=features_key)
@@ -89,21 +93,25 @@ def evaluate(
         TimeElapsedColumn(),
     )
     started = time.perf_counter()
-    with Progress(*columns, console=notes, transient=True) as progress:
+    quiet = not notes.is_terminal
+    with Progress(*columns, console=notes, transient=True, disable=quiet) as progress:
         task = progress.add_task(f"{problem} by {solver}", total=max_steps, msbe="...")
 
         def show(now: gb.Progress) -> None:
             progress.update(task, completed=now.steps, msbe=f"{now.best_loss:.2e}")
 
-        solution = gb.evaluate(
-            network,
-            chain,
-            features=features,
-            solver=method,
-            max_steps=max_steps,
-            tolerance=tolerance,
-            on_progress=show,
-        )
+        try:
+            solution = gb.evaluate(
+                network,
+                chain,
+                features=features,
+                solver=method,
+                max_steps=max_steps,
+                tolerance=tolerance,
+                on_progress=show,
+            )
+        except gb.SolveInterrupted as interrupt:
+            solution = interrupt.solution
     seconds = time.perf_counter() - started
 
     with jax.enable_x64(True):
@@ -139,6 +147,7 @@ def reproduce(
     from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
     from gaussbell.experiments import star  # noqa: PLC0415
 
+    _check_writable(out)
     with notes.status(f"{experiment}: running"):
         record = star.run(star.Settings())
     records.write(out / "record.json", record)
@@ -146,7 +155,7 @@ def reproduce(
     summary = star.summarise(record)
     records.write_text(out / "summary.md", summary)
     screen.print(summary, highlight=False, soft_wrap=True)
-    notes.print(f"Wrote {out}/record.json, convergence.png and summary.md.", highlight=False)
+    notes.print(f"Wrote {_escape(str(out))}: record.json, convergence.png, summary.md.", highlight=False)
 
 
 def main() -> None:
@@ -234,7 +243,19 @@ def _write_evaluation(out: Path, record: dict[str, Any]) -> None:
     else:
         figure = figures.draw_evaluation(records.read(path))
         written.append(str(figures.save(figure, out / "convergence.png")))
-    notes.print(f"Wrote {' and '.join(written)}.", highlight=False, soft_wrap=True)
+    notes.print(f"Wrote {_escape(' and '.join(written))}.", highlight=False, soft_wrap=True)
+
+
+def _check_writable(out: Path | None) -> None:
+    """Raise before the work, not after it, if the output folder cannot be written to."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {out}: cannot be made a folder ({error.strerror}).") from error
+    if not os.access(out, os.W_OK):
+        raise ValueError(f"--out {out}: the folder cannot be written to; choose another.")
 
 
 def _escape(text: str) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gaussbell.linearisation import Linearisation
 from gaussbell.mdp import MarkovChain
-from gaussbell.precision import as_double, in_double
+from gaussbell.precision import as_double, callers_dtype, in_double
 from gaussbell.residuals import BellmanProblem, bellman_problem
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress, solve
@@ -57,22 +58,24 @@ def evaluate(
     True
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
+    start = problem.packing.pack(network)
     return solve(
         problem,
-        problem.packing.pack(network),
+        start,
         LevenbergMarquardt() if solver is None else solver,
         packing=problem.packing,
         max_steps=max_steps,
-        tolerance=_default_tolerance(problem) if tolerance is None else tolerance,
+        tolerance=_default_tolerance(problem, start) if tolerance is None else tolerance,
         patience=patience,
         on_progress=on_progress,
         keep_parameters=keep_parameters,
     )
 
 
-def _default_tolerance(problem: BellmanProblem) -> Float[Array, ""]:
-    """A tolerance that scales with the rewards."""
-    return RELATIVE_TOLERANCE * 0.5 * problem.target @ problem.target
+def _default_tolerance(problem: BellmanProblem, start: Float[Array, " n"]) -> Float[Array, ""]:
+    """A tolerance that scales with the rewards, or with the start where all rewards are zero."""
+    zero = 0.5 * problem.target @ problem.target
+    return RELATIVE_TOLERANCE * jnp.where(zero > 0, zero, problem.loss(start))
 
 
 @in_double
@@ -94,6 +97,7 @@ def linearise(
     return problem.linearise(problem.packing.pack(network))
 
 
+@in_double
 def msbe(
     network: Any, data: Transitions | MarkovChain, *, features: Any = None, weight: Any = None
 ) -> Float[Array, ""]:
@@ -104,4 +108,5 @@ def msbe(
     >>> round(float(gb.msbe(gb.ValueFunction(numpy.zeros(1), lambda slope, s: slope @ s), data)), 12)
     0.25
     """
-    return linearise(network, data, features=features, weight=weight).loss
+    at = linearise(network, data, features=features, weight=weight)
+    return at.loss.astype(callers_dtype())

@@ -49,7 +49,7 @@ def panels(count: int, *, title: str, caption: str) -> Iterator[tuple[Figure, li
 def falling_curve(axes: Axes, curve: Sequence[float], *, label: str, colour: str, marker: str) -> None:
     """One run on a logarithmic axis, a mark for each step."""
     axes.semilogy(np.arange(len(curve)), curve, color=colour, marker=marker, ms=3, label=label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def falling_curves(axes: Axes, curves: Sequence[Sequence[float]], *, label: str, colour: str) -> None:
@@ -64,7 +64,7 @@ def falling_curves(axes: Axes, curves: Sequence[Sequence[float]], *, label: str,
         row[len(positive) :] = positive[-1]
         axes.semilogy(positive, color=colour, alpha=0.35, lw=0.7)
     axes.semilogy(np.median(table, axis=0), color=colour, lw=2.2, label=label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def successive_errors(
@@ -83,9 +83,9 @@ def draw_evaluation(record: dict[str, Any]) -> Figure:
     ended = result["status"].lower().replace("_", " ")
     caption = (
         f"MLP {tuple(settings['sizes'])}, seed {settings['seed']}: {ended} after {result['steps']} steps at "
-        f"NMSBE {result['msbe']:.1e}. Left: a bend downwards on the logarithmic axis is quadratic "
-        "convergence. Right: crosses inside circles are right values (largest error "
-        f"{result['value_error']:.1e})."
+        f"NMSBE {result['msbe']:.1e}. Left: on the logarithmic axis a straight line is linear "
+        "convergence, a bend downwards is quadratic. Right: crosses inside circles are right values "
+        f"(largest error {result['value_error']:.1e})."
     )
     title = f"{settings['problem'].capitalize()}: policy evaluation by {settings['solver']}"
     with panels(2, title=title, caption=caption) as (figure, (left, right)):

@@ -33,41 +33,71 @@ class Linearised(Protocol):
 
 
 class DampedSolve(eqx.Module):
-    """A way to compute the damped step (J'J + c I)^-1 J'r."""
+    """A way to compute damped steps (J'J + c I)^-1 J'r, in parts that can be used again.
+
+    The matrix belongs to the linearisation, its factor to a damping, a step to a residual: a rejected step
+    needs a new factor only, a second right-hand side a new step only.
+    """
 
     @abc.abstractmethod
-    def step(self, at: Linearised, damping: Float[Array, ""]) -> Float[Array, " n"]:
-        """The step to subtract from the parameters; not finite when the factorisation failed."""
+    def matrix(self, at: Linearised) -> Float[Array, "k k"]:
+        """The symmetric matrix that the damping is added to; its trace is the square norm of J."""
+
+    @abc.abstractmethod
+    def step(
+        self, at: Linearised, factor: Float[Array, "k k"], residual: Float[Array, " m"]
+    ) -> Float[Array, " n"]:
+        """(J'J + c I)^-1 J' residual, with the factor of the damped matrix."""
 
 
 class ParameterSpace(DampedSolve):
     """Factorise J'J + c I, of size n x n: the cheaper way when there are more rows than parameters."""
 
-    def step(self, at: Linearised, damping: Float[Array, ""]) -> Float[Array, " n"]:
+    def matrix(self, at: Linearised) -> Float[Array, "n n"]:
         jacobian = at.jacobian()
-        return solve_damped(jacobian.T @ jacobian, damping, jacobian.T @ at.residual)
+        return jacobian.T @ jacobian
+
+    def step(
+        self, at: Linearised, factor: Float[Array, "n n"], residual: Float[Array, " m"]
+    ) -> Float[Array, " n"]:
+        return jax.scipy.linalg.cho_solve((factor, True), at.vjp(residual))
 
 
 class SampleSpace(DampedSolve):
     """Factorise JJ' + c I, of size m x m: the cheaper way when there are more parameters than rows."""
 
-    def step(self, at: Linearised, damping: Float[Array, ""]) -> Float[Array, " n"]:
-        return at.vjp(solve_damped(at.gram(), damping, at.residual))
+    def matrix(self, at: Linearised) -> Float[Array, "m m"]:
+        return at.gram()
+
+    def step(
+        self, at: Linearised, factor: Float[Array, "m m"], residual: Float[Array, " m"]
+    ) -> Float[Array, " n"]:
+        return at.vjp(jax.scipy.linalg.cho_solve((factor, True), residual))
 
 
 class SmallerSpace(DampedSolve):
     """Sample space when m < n, parameter space otherwise: known from the shapes, so decided once."""
 
-    def step(self, at: Linearised, damping: Float[Array, ""]) -> Float[Array, " n"]:
-        fewer_rows = at.residual.shape[0] < at.num_parameters
-        space = SampleSpace() if fewer_rows else ParameterSpace()
-        return space.step(at, damping)
+    def matrix(self, at: Linearised) -> Float[Array, "k k"]:
+        return _smaller(at).matrix(at)
+
+    def step(
+        self, at: Linearised, factor: Float[Array, "k k"], residual: Float[Array, " m"]
+    ) -> Float[Array, " n"]:
+        return _smaller(at).step(at, factor, residual)
 
 
-def solve_damped(
-    gram: Float[Array, "k k"], damping: Float[Array, ""], right: Float[Array, " k"]
-) -> Float[Array, " k"]:
-    """Solve (gram + damping I) x = right by Cholesky; NaN where the matrix is not positive definite."""
-    shifted = gram + damping * jnp.eye(gram.shape[0], dtype=gram.dtype)
-    factor = jnp.linalg.cholesky(shifted, symmetrize_input=False)
-    return jax.scipy.linalg.cho_solve((factor, True), right)
+def _smaller(at: Linearised) -> DampedSolve:
+    fewer_rows = at.residual.shape[0] < at.num_parameters
+    return SampleSpace() if fewer_rows else ParameterSpace()
+
+
+def factorise(matrix: Float[Array, "k k"], damping: Float[Array, ""]) -> Float[Array, "k k"]:
+    """The Cholesky factor of matrix + damping I; NaN where that is not positive definite."""
+    shifted = matrix + damping * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    return jnp.linalg.cholesky(shifted, symmetrize_input=False)
+
+
+def damped_step(space: DampedSolve, at: Linearised, damping: Float[Array, ""]) -> Float[Array, " n"]:
+    """The step from `at`, all parts at once; not finite when the factorisation failed."""
+    return space.step(at, factorise(space.matrix(at), damping), at.residual)

@@ -24,10 +24,12 @@ SparseMatrix = Any
 
 def closed_classes(transition: SparseMatrix) -> list[np.ndarray]:
     """The sets of states that communicate with each other and are never left, largest first."""
+    transition = transition.copy()
+    transition.eliminate_zeros()  # a stored zero is not a link
     count, label = scipy.sparse.csgraph.connected_components(transition, directed=True, connection="strong")
     links = transition.tocoo()
     leaving = label[links.row] != label[links.col]
-    open_labels = np.unique(label[links.row[leaving & (links.data > 0)]])
+    open_labels = np.unique(label[links.row[leaving]])
     closed = np.setdiff1d(np.arange(count), open_labels)
     return sorted((np.flatnonzero(label == k) for k in closed), key=len, reverse=True)
 
@@ -36,7 +38,7 @@ def stationary_distribution(transition: SparseMatrix) -> np.ndarray:
     """The probability vector xi with xi P = xi; zero on states that are left for good.
 
     It is unique when the chain has one closed class; otherwise this raises ValueError. Periodic chains
-    are fine. One component is fixed to one, which leaves a non-singular system for the others.
+    are fine.
     """
     classes = closed_classes(transition)
     if len(classes) > 1:
@@ -49,12 +51,49 @@ def stationary_distribution(transition: SparseMatrix) -> np.ndarray:
         )
     states = classes[0]
     recurrent = transition[states][:, states]
-    balance = (scipy.sparse.eye_array(len(states), format="csr") - recurrent).T.tocsr()
-    free = solve_sparse(balance[:-1, :-1], -balance[:-1, [-1]].toarray()[:, 0])
-    unnormalised = np.append(free, 1.0)
+    small = len(states) <= DENSE_STATES
     xi = np.zeros(transition.shape[0])
-    xi[states] = unnormalised / unnormalised.sum()
+    xi[states] = _eliminate_states(recurrent.toarray()) if small else _balance(recurrent)
     return xi
+
+
+def _eliminate_states(transition: np.ndarray) -> np.ndarray:
+    """The stationary distribution by Grassmann, Taksar and Heyman's elimination.
+
+    States are censored one by one, from the last; no number is ever subtracted, so every component is
+    accurate to rounding, however small.
+    """
+    p = transition.copy()
+    count = len(p)
+    for k in range(count - 1, 0, -1):
+        p[:k, k] /= p[k, :k].sum()
+        p[:k, :k] += np.outer(p[:k, k], p[k, :k])
+    xi = np.zeros(count)
+    xi[0] = 1.0
+    for k in range(1, count):
+        xi[k] = xi[:k] @ p[:k, k]
+        xi[: k + 1] /= xi[: k + 1].sum()  # keeps long drifts from overflowing
+    return xi
+
+
+def _balance(transition: SparseMatrix) -> np.ndarray:
+    """The stationary distribution of a large irreducible chain from its balance equations.
+
+    One component is fixed to one, which leaves a non-singular system for the others. If that component is
+    so small that the others overflow, an equation is given up for the normalisation instead.
+    """
+    balance = (scipy.sparse.eye_array(transition.shape[0], format="csr") - transition).T.tocsr()
+    with np.errstate(all="ignore"):
+        free = solve_sparse(balance[:-1, :-1], -balance[:-1, [-1]].toarray()[:, 0])
+        xi = np.append(free, 1.0) / (1.0 + free.sum())
+    if not np.isfinite(xi).all() or xi.min() < -SOLVE_TOLERANCE:
+        ones = scipy.sparse.csr_array(np.ones((1, len(xi))))
+        system = scipy.sparse.vstack([balance[:-1], ones], format="csc")
+        right = np.zeros(len(xi))
+        right[-1] = 1.0
+        xi = scipy.sparse.linalg.splu(system).solve(right)
+    xi = np.maximum(xi, 0)
+    return xi / xi.sum()
 
 
 def discounted_sum(transition: SparseMatrix, reward: np.ndarray, discount: float) -> np.ndarray:

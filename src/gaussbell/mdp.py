@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from jax.core import Tracer
 from jax.experimental import sparse
 
 from gaussbell.markov import SparseMatrix, discounted_sum, stationary_distribution
+from gaussbell.precision import is_traced, read_concrete
 
-PROBABILITY_TOLERANCE = 1e-8
-"""How far from one the probabilities of one row may sum."""
+PROBABILITY_TOLERANCE = 1e-5
+"""How far from one the probabilities of one row may sum, as they do in float32; they are then scaled."""
 
 
 class MarkovChain:
@@ -90,9 +90,9 @@ class FiniteMDP:
         self.num_actions = self._pairs.shape[0] // self.num_states
         self._check_probabilities()
         self.reward = self._expected_reward(reward)
-        if not 0 <= discount < 1:
+        if not isinstance(discount, int | float | np.generic) or not 0 <= discount < 1:
             raise ValueError(
-                f"discount={discount}: give a number from 0 up to, but not including, 1; the value of an "
+                f"discount={discount!r}: give a number from 0 up to, but not including, 1; the value of an "
                 "endless process is not finite otherwise."
             )
         self.discount = float(discount)
@@ -138,21 +138,22 @@ class FiniteMDP:
         shape = (self.num_states, self.num_actions)
         if policy is None:
             chosen = np.full(shape, 1 / self.num_actions)
-        elif np.ndim(policy) == 1:
-            chosen = self._one_hot(np.asarray(policy))
         else:
-            chosen = np.asarray(policy, np.float64)
+            chosen = _read_policy(policy)
+            chosen = self._one_hot(chosen) if chosen.ndim == 1 else chosen
         if chosen.shape != shape:
             raise ValueError(
                 f"policy: it covers {len(chosen)} states; give {shape[0]} actions, or probabilities of shape "
                 f"{shape}, one row for each state."
             )
-        off = np.abs(chosen.sum(axis=1) - 1)
-        if not np.all(chosen >= 0) or not off.max() <= PROBABILITY_TOLERANCE:
-            worst = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
+        sums = chosen.sum(axis=1)
+        right = (np.abs(sums - 1) <= PROBABILITY_TOLERANCE) & (chosen >= 0).all(axis=1)
+        if not right.all():
+            worst = int(np.argmin(right))
             raise ValueError(
                 f"policy: row {worst} is {chosen[worst]}; give probabilities from 0 up that sum to one."
             )
+        chosen = chosen / sums[:, None]
         state, action = np.nonzero(chosen)
         column = state * self.num_actions + action
         return scipy.sparse.csr_array(
@@ -185,18 +186,24 @@ class FiniteMDP:
                 f"{len(sums)} rows are off). P[s, a, s'] must sum to one over s'; where the process ends, "
                 "let the state lead to itself with reward 0."
             )
+        self._pairs = (scipy.sparse.diags_array(1 / sums) @ self._pairs).tocsr()
 
     def _expected_reward(self, reward: Any) -> np.ndarray:
         shape = (self.num_states, self.num_actions)
-        if not _is_sparse(reward) and np.shape(reward) == shape and not _is_sparse_sequence(reward):
-            expected = np.asarray(reward, np.float64)
+        reward = (
+            reward if _is_sparse(reward) or _is_sparse_sequence(reward) else _read_dense("reward", reward)
+        )
+        if isinstance(reward, np.ndarray) and reward.shape == shape:
+            expected = reward
         else:
-            by_successor = _pair_matrix("reward", reward)
+            cube = (*shape, shape[0])
+            neither = f"reward: it fits neither r[s, a] of shape {shape} nor r[s, a, s'] of shape {cube}"
+            try:
+                by_successor = _pair_matrix("reward", reward)
+            except ValueError as error:
+                raise ValueError(f"{neither}.") from error
             if by_successor.shape != self._pairs.shape:
-                raise ValueError(
-                    f"reward: shape {np.shape(reward)} fits neither r[s, a] {shape} nor r[s, a, s'] "
-                    f"{(*shape, shape[0])}."
-                )
+                raise ValueError(f"{neither}; a sparse reward is r[s, a, s'].")
             expected = np.asarray(self._pairs.multiply(by_successor).sum(axis=1)).reshape(shape)
         if not np.all(np.isfinite(expected)):
             raise ValueError("reward: some rewards are NaN or infinite; the value would be, too.")
@@ -214,7 +221,7 @@ def _is_sparse_sequence(array: Any) -> bool:
 def _pair_matrix(name: str, array: Any) -> SparseMatrix:
     """Any accepted form of x[s, a, s'] as one sparse matrix with row s A + a for the pair (s, a)."""
     if _is_sparse_sequence(array):
-        by_action: list[SparseMatrix] = [scipy.sparse.csr_array(matrix) for matrix in array]
+        by_action: list[SparseMatrix] = [_as_csr(matrix) for matrix in array]
         states = by_action[0].shape[0]
         if any(matrix.shape != (states, states) for matrix in by_action):
             raise ValueError(f"{name}: give one sparse (S, S) matrix for each action, all of one size.")
@@ -243,11 +250,30 @@ def _pair_matrix(name: str, array: Any) -> SparseMatrix:
             ),
             shape=(states * actions, states),
         )
-    if isinstance(array, Tracer):
-        raise ValueError(f"{name}: a FiniteMDP is built from concrete numbers, outside jit and vmap.")
-    dense = np.asarray(array, np.float64)
+    dense = _read_dense(name, array)
     _check_cube(name, dense.shape)
     return scipy.sparse.csr_array(dense.reshape(-1, dense.shape[2]))
+
+
+def _as_csr(matrix: Any) -> SparseMatrix:
+    if isinstance(matrix, sparse.BCOO):
+        return scipy.sparse.csr_array(np.asarray(matrix.todense(), np.float64))
+    return scipy.sparse.csr_array(matrix, dtype=np.float64)
+
+
+def _read_dense(name: str, array: Any) -> np.ndarray:
+    if is_traced(array):
+        raise ValueError(f"{name}: a FiniteMDP is built from concrete numbers, outside jit and vmap.")
+    return read_concrete(name, array)
+
+
+def _read_policy(policy: Any) -> np.ndarray:
+    chosen = _read_dense("policy", policy)
+    if chosen.ndim not in (1, 2):
+        raise ValueError(
+            f"policy={policy!r}: give one action for each state, or a row of probabilities for each state."
+        )
+    return chosen
 
 
 def _check_cube(name: str, shape: tuple[int, ...]) -> None:

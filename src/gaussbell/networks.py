@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gaussbell.precision import as_key, in_double
+from gaussbell.precision import as_key, callers_dtype, in_double, numbers_as_arrays, read_count, read_numbers
 
 Activation = Callable[[Array], Array]
 
@@ -66,12 +66,11 @@ class MLP(eqx.Module):
         *,
         key: PRNGKeyArray | int,
     ):
-        sizes = tuple(sizes)
-        if len(sizes) < 2 or any(not isinstance(n, int) or n < 1 for n in sizes):
+        if not isinstance(sizes, Iterable) or len(sizes) < 2:
             raise ValueError(
-                f"sizes={sizes}: give at least an input and an output size, all whole numbers from 1, "
-                "for example (2, 10, 10, 1)."
+                f"sizes={sizes}: give at least an input and an output size, for example (2, 10, 10, 1)."
             )
+        sizes = tuple(read_count("sizes", n, 1) for n in sizes)
         if sizes[-1] != 1:
             raise ValueError(
                 f"sizes={sizes}: a value is one number, so the last size must be 1, not {sizes[-1]}. "
@@ -102,9 +101,17 @@ class MLP(eqx.Module):
 
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
-        callers_dtype = jnp.result_type(float)
-        with jax.enable_x64(True):
-            return self.forward(jnp.asarray(inputs, jnp.float64)).astype(callers_dtype)
+        return self._answer(inputs, callers_dtype())
+
+    @in_double
+    def _answer(self, inputs: Any, dtype: Any) -> Float[Array, "*batch"]:
+        numbers = read_numbers("inputs", inputs)
+        if numbers.ndim == 0 or numbers.shape[-1] != self.sizes[0]:
+            raise ValueError(
+                f"inputs: shape {numbers.shape}; the network takes ({self.sizes[0]},) for one input or "
+                f"(N, {self.sizes[0]}) for a batch."
+            )
+        return self.forward(numbers).astype(dtype)
 
     def forward(self, inputs: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """The values in the precision of `inputs`, without conversions."""
@@ -130,6 +137,12 @@ class ValueFunction(eqx.Module):
     params: Any
     apply: Callable[[Any, Array], Array] = eqx.field(static=True)
 
+    @in_double
+    def __init__(self, params: Any, apply: Callable[[Any, Array], Array]):
+        # A Python number among the parameters is one of them.
+        self.params = numbers_as_arrays(params)
+        self.apply = apply
+
     def __call__(self, x: Array) -> Array:
         return self.apply(self.params, x)
 
@@ -143,7 +156,13 @@ def network_values(network: Any, inputs: Float[Array, "N d"]) -> Float[Array, " 
 
 def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
     """The value of one input under a network that may return shape () or (1,)."""
-    value = jnp.asarray(network(x))
+    value = network(x)
+    if value is None or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+        raise ValueError(
+            f"network: one input of shape {x.shape} gave {value!r}; a value network returns one "
+            "floating-point number for each input."
+        )
+    value = jnp.asarray(value)
     if math.prod(value.shape) != 1:
         raise ValueError(
             f"network: one input of shape {x.shape} gave an output of shape {value.shape}; a value "

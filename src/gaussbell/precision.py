@@ -6,6 +6,7 @@ every other JAX program in the process. So the flag is raised only while gaussbe
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -16,33 +17,39 @@ from jax.core import Tracer
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_caller: ContextVar[Any] = ContextVar("the default precision outside gaussbell", default=None)
+
 
 def in_double(function: Callable[P, T]) -> Callable[P, T]:
     """Run `function` with 64-bit types enabled, whatever the caller's setting."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        with jax.enable_x64(True):
-            return function(*args, **kwargs)
+        outside = _caller.set(callers_dtype())
+        try:
+            with jax.enable_x64(True):
+                return function(*args, **kwargs)
+        finally:
+            _caller.reset(outside)
 
     return wrapper
 
 
+def callers_dtype() -> Any:
+    """The default floating-point type of the program that called gaussbell."""
+    return _caller.get() or jnp.result_type(float)
+
+
 def as_double(tree: Any) -> Any:
-    """Every floating-point leaf of `tree`, Python floats included, as a float64 JAX array.
+    """Every floating-point array in `tree` as a float64 JAX array; other leaves stay as they are."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if is_floating(leaf) else leaf, tree)
 
-    Leaves of other kinds (integers, booleans, keys, functions) stay as they are. Python floats become
-    arrays so that two solvers that differ in a step size share one compiled program.
-    """
 
-    def convert(leaf):
-        if isinstance(leaf, float):
-            return jnp.asarray(leaf, jnp.float64)
-        if is_floating(leaf):
-            return jnp.asarray(leaf, jnp.float64)
-        return leaf
-
-    return jax.tree.map(convert, tree)
+def numbers_as_arrays(tree: Any) -> Any:
+    """Python floats as arrays, so that settings that differ in a number share a compiled program."""
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf, jnp.float64) if isinstance(leaf, float) else leaf, tree
+    )
 
 
 def is_floating(leaf: Any) -> bool:
@@ -55,8 +62,36 @@ def is_traced(tree: Any) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
+def read_numbers(name: str, value: Any) -> Any:
+    """Anything array-like as a float64 JAX array; ValueError where it holds no real numbers."""
+    return jnp.asarray(value if isinstance(value, jax.Array) else read_concrete(name, value), jnp.float64)
+
+
+def read_concrete(name: str, value: Any) -> np.ndarray:
+    """Anything array-like as a float64 NumPy array; ValueError where it holds no real numbers."""
+    try:
+        if value is None or np.iscomplexobj(value):
+            raise TypeError(f"it is {'nothing' if value is None else 'complex'}")
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: cannot be read as an array of real numbers ({str(error).splitlines()[0]})."
+        ) from error
+
+
+def read_count(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
+    """A whole number, NumPy's included, within bounds; ValueError, naming the argument, otherwise."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value <= most:
+        return int(value)
+    raise ValueError(f"{name}={value!r}: give a whole number from {least} to {most}.")
+
+
 def as_key(key: Any) -> Any:
     """A JAX random key, from a key or from a whole number."""
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return jax.random.key(int(key))
-    return key
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return key
+    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
+        return jax.random.wrap_key_data(key)
+    if isinstance(key, Tracer) and key.ndim == 0:
+        return jax.random.key(key)
+    return jax.random.key(read_count("key", key, 0))

@@ -28,7 +28,7 @@ from gaussbell.markov import SparseMatrix
 from gaussbell.mdp import MarkovChain
 from gaussbell.networks import MLP, network_values
 from gaussbell.packing import Packing
-from gaussbell.precision import in_double, is_traced
+from gaussbell.precision import in_double, is_traced, read_numbers
 from gaussbell.transitions import Transitions
 
 DENSE_CHAIN_STATES = 500
@@ -153,7 +153,7 @@ def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
 
 def _chain_problem(network: Any, chain: MarkovChain, features: Any, weight: Any) -> BellmanProblem:
     features = encodings.number(chain.num_states) if features is None else features
-    features = jnp.asarray(features, jnp.float64)
+    features = read_numbers("features", features)
     if features.ndim != 2 or len(features) != chain.num_states:
         raise ValueError(
             f"features: shape {features.shape}; the chain has {chain.num_states} states, so give an "
@@ -161,13 +161,14 @@ def _chain_problem(network: Any, chain: MarkovChain, features: Any, weight: Any)
         )
     if not is_traced(features) and not bool(jnp.isfinite(features).all()):
         raise ValueError("features: some are NaN or infinite; every state needs a finite input.")
-    weight = chain.positive_stationary() if weight is None else np.asarray(weight, np.float64)
-    if weight.shape != (chain.num_states,) or not np.all(weight >= 0) or not weight.sum() > 0:
-        raise ValueError(
-            f"weight: shape {weight.shape}; give {chain.num_states} numbers from 0 up, one for each "
-            "state, not all zero."
-        )
-    root_weight = jnp.asarray(np.sqrt(weight / weight.sum()))
+    weight = read_numbers("weight", chain.positive_stationary() if weight is None else weight)
+    if weight.shape != (chain.num_states,):
+        raise ValueError(f"weight: shape {weight.shape}; give {chain.num_states} numbers, one a state.")
+    if not is_traced(weight) and not (
+        bool((weight >= 0).all()) and bool(jnp.isfinite(weight).all()) and float(weight.sum()) > 0
+    ):
+        raise ValueError("weight: give finite numbers from 0 up, not all zero.")
+    root_weight = jnp.sqrt(weight / weight.sum())
     matrix = chain.transition
     small = chain.num_states <= DENSE_CHAIN_STATES
     transition = jnp.asarray(matrix.toarray()) if small else _to_bcoo(matrix)
@@ -195,20 +196,22 @@ def _check_network(network: Any, problem: BellmanProblem) -> None:
     if problem.packing.size == 0:
         raise ValueError("network: it has no floating-point parameters, so there is nothing to fit.")
     width = problem.inputs.shape[1]
-    mismatch = (
-        f"network: it does not accept inputs of width {width}, the width of the data's states (with the "
-        f"action, for Q-factors); its first size must be {width}."
-    )
     if isinstance(network, MLP):
         if network.sizes[0] != width:
-            raise ValueError(f"{mismatch} It is {network.sizes[0]}.")
+            raise ValueError(
+                f"network: its first size is {network.sizes[0]}; it must be {width}, the width of the data's "
+                "states (with the action, for Q-factors)."
+            )
         return
     try:
         jax.eval_shape(problem.residual, jax.ShapeDtypeStruct((problem.packing.size,), jnp.float64))
     except (TypeError, ValueError) as error:
         if str(error).startswith("network:"):
             raise
-        raise ValueError(f"{mismatch} JAX says: {str(error).splitlines()[0]}") from error
+        raise ValueError(
+            f"network: it failed on an input of shape ({width},), one state of the data (with the action, "
+            f"for Q-factors): {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _scale(factor: Float[Array, " N"], array: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:

@@ -16,11 +16,11 @@ class Status(enum.Enum):
     CONVERGED = "The loss reached the tolerance."
     STATIONARY = (
         "No step lowers the loss any further: a critical point, to rounding. If the loss is too large "
-        "here, use more parameters than rows or other initial weights."
+        "here, try other initial weights or a larger network."
     )
     STAGNATED = (
-        "The loss has stopped improving above the tolerance. Try gaussbell.LevenbergMarquardt, a smaller "
-        "step size, or more parameters; patience=... waits longer."
+        "The loss has stopped improving, away from any critical point. Try gaussbell.LevenbergMarquardt, "
+        "another step size, or other initial weights; patience=... waits longer."
     )
     OUT_OF_STEPS = "The steps ran out before the tolerance was reached. Allow more with max_steps=..."
     DIVERGED = (
@@ -28,8 +28,8 @@ class Status(enum.Enum):
         "gaussbell.LevenbergMarquardt, a smaller step size, or more damping."
     )
     NOT_FINITE_AT_START = (
-        "The residual is not finite at the initial parameters, so no step was taken. Check the network's "
-        "output on the data, and the data."
+        "The residual or its derivative is not finite at the initial parameters, so no step was taken. Check "
+        "what the network, or the residual, returns there."
     )
     INTERRUPTED = "The solve was interrupted; the best parameters seen are returned."
 
@@ -49,6 +49,14 @@ class Status(enum.Enum):
 
 class SolveFailed(RuntimeError):
     """Raised by `Solution.raise_if_failed`; carries the solution."""
+
+    def __init__(self, solution: "Solution"):
+        self.solution = solution
+        super().__init__(str(solution))
+
+
+class SolveInterrupted(KeyboardInterrupt):
+    """Raised when Ctrl-C stops a solve; `solution` holds the best parameters seen."""
 
     def __init__(self, solution: "Solution"):
         self.solution = solution
@@ -80,7 +88,8 @@ class Solution(eqx.Module):
     """The best parameters seen, their loss, and how the solve went.
 
     `params` (or `network`) come in the precision they were given in; `loss` (or `msbe`), half the sum of
-    squares, was measured in float64. `steps` counts steps tried, rejected ones included.
+    squares, was measured in float64. `steps` counts steps tried, rejected ones included. Under vmap every
+    field has a leading axis: `solution.loss.argmin()` is the best of many.
     """
 
     params: Any

@@ -11,8 +11,16 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.packing import Packing
-from gaussbell.precision import as_double, in_double, is_traced
-from gaussbell.solution import History, Solution, Status
+from gaussbell.precision import (
+    as_double,
+    callers_dtype,
+    in_double,
+    is_traced,
+    numbers_as_arrays,
+    read_count,
+    read_numbers,
+)
+from gaussbell.solution import History, Solution, SolveInterrupted, Status
 from gaussbell.solvers.solver import Solver, State, StepInfo
 
 STEPS_BETWEEN_LOOKS = 256
@@ -23,6 +31,15 @@ PROGRESS_LOOKS = 100
 
 LEAST_PROGRESS = 1e-6
 """Relative fall of the best loss that counts as progress."""
+
+SMALL_COSINE = 1e-6
+"""A gradient this small beside |J| |r| belongs to a critical point."""
+
+POWER_ITERATIONS = 5
+"""Enough to know the norm of J to a digit."""
+
+MOST_STEPS = 10**7
+"""More would not leave room for their history."""
 
 DIVERGENCE = 1e20
 """A loss this many times the first one counts as divergence."""
@@ -75,30 +92,34 @@ def solve(
     """Repeat `solver.step` until the loss is at most `tolerance` or there is another reason to stop.
 
     Under jit and vmap it is one compiled loop. Otherwise the same compiled loop runs in bouts, between
-    which `on_progress` is called and Ctrl-C is heard: it ends the solve with the best parameters seen.
+    which `on_progress` is called and Ctrl-C is heard: it raises SolveInterrupted, a KeyboardInterrupt that
+    holds the best parameters seen.
     """
-    _check_limits(max_steps, patience, tolerance)
-    problem, solver, x = as_double((problem, solver, x))
-    tolerance = jnp.asarray(tolerance, jnp.float64)
+    max_steps = read_count("max_steps", max_steps, 0, MOST_STEPS)
+    patience = read_count("patience", patience, 1)
+    tolerance = _read_tolerance(tolerance)
+    if not isinstance(solver, Solver):
+        raise ValueError(f"solver={solver!r}: give an object such as gaussbell.LevenbergMarquardt().")
+    if on_progress is not None and not callable(on_progress):
+        raise ValueError(f"on_progress={on_progress!r}: give a function of a Progress.")
+    problem, solver, x = as_double((problem, numbers_as_arrays(solver), x))
     run, limits = _start(
         problem, solver, x, tolerance, jnp.asarray(patience, jnp.int32), max_steps, keep_parameters
     )
-    if is_traced((problem, solver, x, tolerance)):
+    if is_traced((problem, solver, x, tolerance, run)):
         run = _advance(problem, solver, limits, run, jnp.asarray(max_steps, jnp.int32))
         return _traced_solution(packing, run)
 
     bout = max(1, max_steps // PROGRESS_LOOKS) if on_progress else STEPS_BETWEEN_LOOKS
-    status = Status.RUNNING
     try:
-        while (code := int(run.status)) == Status.RUNNING.code:
+        while int(run.status) == Status.RUNNING.code:
             stop_at = jnp.asarray(min(int(run.step) + bout, max_steps), jnp.int32)
             run = _advance(problem, solver, limits, run, stop_at)
             if on_progress:
                 on_progress(_progress(run, max_steps))
-        status = list(Status)[code]
     except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return _concrete_solution(packing, run, status)
+        raise SolveInterrupted(_concrete_solution(packing, run, Status.INTERRUPTED)) from None
+    return _concrete_solution(packing, run, list(Status)[int(run.status)])
 
 
 @eqx.filter_jit
@@ -158,7 +179,31 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
             trail=None if run.trail is None else run.trail.at[step].set(state.x),
         )
 
-    return jax.lax.while_loop(goes_on, body, run)
+    run = jax.lax.while_loop(goes_on, body, run)
+    misnamed = (run.status == Status.STATIONARY.code) & ~_is_critical(run.state)
+    status = jnp.where(misnamed, jnp.asarray(Status.STAGNATED.code, jnp.int32), run.status)
+    return eqx.tree_at(lambda run: run.status, run, status)
+
+
+def _is_critical(state: State) -> Bool[Array, ""]:
+    """Is there nothing left to gain, where steps have become too small to change the parameters?
+
+    Steps also vanish for worse reasons: a tiny step size, or a damping driven up by rejections. So either
+    the gradient J'r must be small beside |J| |r|, or the residual no larger than what the rounding of the
+    parameters alone causes.
+    """
+    at = state.linearisation
+
+    def amplify(_, direction):
+        return at.vjp(at.jvp(direction / jnp.linalg.norm(direction)))
+
+    direction = jax.lax.fori_loop(0, POWER_ITERATIONS, amplify, jnp.ones_like(state.x))
+    jacobian_norm = jnp.sqrt(jnp.linalg.norm(direction))
+    residual_norm = jnp.linalg.norm(at.residual)
+    rounding = jnp.finfo(state.x.dtype).eps * jacobian_norm * jnp.linalg.norm(state.x)
+    gradient_norm = jnp.linalg.norm(state.gradient)
+    flat = gradient_norm <= SMALL_COSINE * jnp.nan_to_num(jacobian_norm) * residual_norm
+    return flat | (gradient_norm == 0) | (residual_norm <= 10 * rounding)
 
 
 def _first_reason(*reasons: tuple[Bool[Array, ""], Status]) -> Int[Array, ""]:
@@ -187,9 +232,11 @@ def _all_finite(state: State):
 
 
 def _traced_solution(packing: Packing, run: Run) -> Solution:
-    params = packing.restore(run.best_x)
-    history = _history(run.log, run.trail)
-    return Solution(params, run.best_loss, run.status, run.step, history)
+    # In the caller's precision: JAX cannot compute with float64 where 64-bit types are off.
+    log, trail, loss = jax.tree.map(
+        lambda leaf: leaf.astype(callers_dtype()), (run.log, run.trail, run.best_loss)
+    )
+    return Solution(packing.restore(run.best_x), loss, run.status, run.step, _history(log, trail))
 
 
 def _concrete_solution(packing: Packing, run: Run, status: Status) -> Solution:
@@ -215,10 +262,8 @@ def _progress(run: Run, max_steps: int) -> Progress:
     return Progress(int(run.step), max_steps, loss, float(run.best_loss))
 
 
-def _check_limits(max_steps: int, patience: int, tolerance) -> None:
-    if not isinstance(max_steps, int) or max_steps < 0:
-        raise ValueError(f"max_steps={max_steps!r}: give a whole number from 0 up.")
-    if not isinstance(patience, int) or patience < 1:
-        raise ValueError(f"patience={patience!r}: give a whole number of steps from 1 up.")
-    if isinstance(tolerance, int | float) and not tolerance >= 0:
+def _read_tolerance(tolerance) -> Float[Array, ""]:
+    number = read_numbers("tolerance", tolerance)
+    if number.shape != () or not (is_traced(number) or bool(number >= 0)):
         raise ValueError(f"tolerance={tolerance!r}: give a number from 0 up.")
+    return number

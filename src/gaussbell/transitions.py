@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gaussbell.precision import in_double, is_traced
+from gaussbell.precision import in_double, is_traced, read_numbers
 
 
 class Transitions(eqx.Module):
@@ -66,7 +66,9 @@ class Transitions(eqx.Module):
             )
         self.action = None if action is None else _actions("action", action, count)
         self.next_action = None if next_action is None else _actions("next_action", next_action, count)
-        if not is_traced((self.state, self.reward, self.next_state, self.discount, weight)):
+        if self.inputs.shape != self.next_inputs.shape:
+            raise ValueError("next_action: its width differs from action's; give both the same form.")
+        if not is_traced((self, weight)):
             self._check_numbers(weight)
 
     def __len__(self) -> int:
@@ -85,18 +87,21 @@ class Transitions(eqx.Module):
         return _beside(self.next_state, self.next_action)
 
     def _check_numbers(self, weight: Float[Array, " N"]) -> None:
-        for name, array in (("state", self.inputs), ("reward", self.reward)):
-            _check_finite(name, array)
+        for name in ("state", "reward", "action"):
+            if getattr(self, name) is not None:
+                _check_finite(name, getattr(self, name))
         if not bool(((self.discount >= 0) & (self.discount <= 1)).all()):
             raise ValueError("discount: some lie outside [0, 1]; use 0 where the process ends.")
-        goes_on = self.discount > 0
-        _check_finite("next_state", jnp.where(goes_on[:, None], self.next_inputs, 0.0))
+        ended = self.discount[:, None] == 0
+        for name in ("next_state", "next_action"):
+            if getattr(self, name) is not None:
+                _check_finite(name, jnp.where(ended, 0.0, getattr(self, name)))
         if not bool((weight >= 0).all() & jnp.isfinite(weight).all() & (weight.sum() > 0)):
             raise ValueError("weight: give finite numbers from 0 up, not all zero.")
 
 
 def _rows(name: str, array: Any) -> Float[Array, "N d"]:
-    array = jnp.asarray(array, jnp.float64)
+    array = read_numbers(name, array)
     if array.ndim == 1 and len(array):
         raise ValueError(
             f"{name}: shape {array.shape}; give one row for each sample. For one-dimensional states use "
@@ -110,14 +115,14 @@ def _rows(name: str, array: Any) -> Float[Array, "N d"]:
 
 
 def _column(name: str, array: Any, count: int) -> Float[Array, " N"]:
-    array = jnp.asarray(array, jnp.float64)
+    array = read_numbers(name, array)
     if array.shape not in ((), (count,)):
         raise ValueError(f"{name}: shape {array.shape}; there are {count} states, so give shape ({count},).")
     return jnp.broadcast_to(array, (count,))
 
 
 def _actions(name: str, array: Any, count: int) -> Float[Array, "N k"]:
-    array = jnp.asarray(array, jnp.float64)
+    array = read_numbers(name, array)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or len(array) != count:

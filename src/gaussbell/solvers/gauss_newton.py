@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gaussbell.linalg import DampedSolve, SmallerSpace
+from gaussbell.linalg import DampedSolve, SmallerSpace, damped_step
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
-from gaussbell.solvers.solver import Direction, FixedStep, State, check_positive
+from gaussbell.solvers.solver import Direction, FixedStep, State, check_positive, check_space
 
 
 class GaussNewton(FixedStep):
@@ -31,6 +31,7 @@ class GaussNewton(FixedStep):
     def __check_init__(self):
         check_positive("step_size", self.step_size)
         check_positive("damping", self.damping, zero_allowed=True)
+        check_space(self.space)
 
     def linearise(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> Linearisation:
         return problem.linearise(x)
@@ -46,8 +47,8 @@ class GaussNewton(FixedStep):
 class SemiGaussNewton(FixedStep):
     """Gauss-Newton with the target held fixed: x <- x - step_size (G'G + damping I)^-1 G'r.
 
-    The paper's semi-Hessian. It solves for the target instead of following it and usually diverges; it is
-    here to be compared with.
+    The paper's semi-Hessian. It solves for a target that then moves away, and often diverges; it is here to
+    be compared with.
 
     >>> import gaussbell as gb
     >>> gb.SemiGaussNewton(step_size=0.001, damping=1e-5).step_size
@@ -61,6 +62,7 @@ class SemiGaussNewton(FixedStep):
     def __check_init__(self):
         check_positive("step_size", self.step_size)
         check_positive("damping", self.damping, zero_allowed=True)
+        check_space(self.space)
 
     def linearise(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> Linearisation:
         return problem.linearise_held(x)
@@ -81,7 +83,7 @@ def _damped_newton(
 ) -> Direction:
     # With (J'J + c I) d = g, the model's decrease along a step a d needs no product with J:
     #   a g'd - a^2/2 d'J'J d,   d'J'J d = g'd - c d'd.
-    newton = space.step(state.linearisation, jnp.asarray(damping))
+    newton = damped_step(space, state.linearisation, jnp.asarray(damping))
     slope = jnp.vdot(state.gradient, newton)
     curvature = slope - damping * jnp.vdot(newton, newton)
     return Direction(step_size * newton, step_size * slope - 0.5 * step_size**2 * curvature)

@@ -1,33 +1,52 @@
 """Levenberg-Marquardt: Gauss-Newton whose damping is steered by how well its model predicts."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gaussbell.linalg import DampedSolve, SmallerSpace
+from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
 from gaussbell.linearisation import LeastSquaresProblem
-from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive
+from gaussbell.precision import read_count
+from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space
+
+LEAST_FACTOR, LARGEST_FACTOR = 1e-20, 1e100
+"""Bounds on the damping factor: below, damping no longer matters; above, there is no step."""
 
 
-class Damping(NamedTuple):
-    """Nielsen's pair: the factor on the damping, and how much the next rejection multiplies it by."""
+class Memory(NamedTuple):
+    """What is kept between steps beside the linearisation."""
 
+    matrix: Float[Array, "k k"]
+    """J'J or JJ' of the current linearisation: a rejected step needs it again."""
     factor: Float[Array, ""]
     growth: Float[Array, ""]
+    """What the next rejection multiplies the factor by."""
+    unit: Float[Array, ""]
+    """Damping for factor one and a residual of norm one."""
+    recent: Float[Array, " lookback"]
+    """The last losses."""
 
 
 class LevenbergMarquardt(Solver):
-    """x <- x - (J'J + c I)^-1 J'r, taken only if the loss falls, with c = factor * |r|.
+    """x <- x - (J'J + c I)^-1 J'r, bent along the curvature, and taken only if the loss falls.
+
+        c = factor * (|J_0|^2 / min(m, n)) * |r| / |r_0|
 
     The gain ratio, actual over predicted decrease, steers `factor` by Nielsen's rule: a good step shrinks
-    it smoothly, a rejected one doubles it, then fourfold, eightfold. The damping is proportional to the
-    norm of the residual, so where that can reach zero the damping vanishes on the way and the end phase is
-    quadratic; elsewhere it is linear. A rejected step keeps the linearisation. It finds a local minimum.
+    it smoothly, a rejected one doubles it, then fourfold, eightfold. The damping has the unit of J'J, so
+    the scale of the residual does not matter; it is proportional to the residual, so where that can reach
+    zero the damping vanishes on the way and the end phase is quadratic. Elsewhere it is linear.
+
+    Geodesic acceleration: the step v gains a second-order correction a = -1/2 (J'J + c I)^-1 J' r_vv, with
+    r_vv the second derivative of the residual along v, from the same factorisation. It follows curved
+    valleys that stall plain steps; a step whose correction is too large, 2 |a| > `bend` |v|, is rejected.
 
     Arguments: `initial_factor`, the first factor; `least_gain`, the gain ratio above which a step is taken;
-    `space`, where the damped system is solved.
+    `bend`, or None for steps without acceleration; `lookback`, against how many of the last losses the loss
+    must fall (one is monotone); `space`, where the damped system is solved.
 
     >>> import gaussbell as gb
     >>> import jax.numpy as jnp
@@ -38,39 +57,80 @@ class LevenbergMarquardt(Solver):
     [1.0, 1.0]
     """
 
-    initial_factor: float | Float[Array, ""] = 1.0
+    initial_factor: float | Float[Array, ""] = 1e-2
     least_gain: float | Float[Array, ""] = 1e-4
+    bend: float | Float[Array, ""] | None = 0.75
+    lookback: int = eqx.field(static=True, default=1)
     space: DampedSolve = SmallerSpace()
 
     def __check_init__(self):
         check_positive("initial_factor", self.initial_factor)
         check_positive("least_gain", self.least_gain)
+        if self.bend is not None:
+            check_positive("bend", self.bend)
+        read_count("lookback", self.lookback, 1)
+        check_space(self.space)
 
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
-        linearisation = problem.linearise(x)
-        memory = Damping(jnp.asarray(self.initial_factor, x.dtype), jnp.asarray(2.0, x.dtype))
-        return State(x, linearisation, linearisation.gradient(), memory)
+        at = problem.linearise(x)
+        matrix = self.space.matrix(at)
+        size = jnp.trace(matrix) / min(len(at.residual), len(x))
+        norm = jnp.linalg.norm(at.residual)
+        memory = Memory(
+            matrix=matrix,
+            factor=jnp.asarray(self.initial_factor, x.dtype),
+            growth=jnp.asarray(2.0, x.dtype),
+            unit=jnp.where(norm > 0, size / norm, 1.0),
+            recent=jnp.full(self.lookback, at.loss),
+        )
+        return State(x, at, at.gradient(), memory)
 
     def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
         at, memory = state.linearisation, state.memory
-        damping = memory.factor * jnp.linalg.norm(at.residual)
-        step = self.space.step(at, damping)
+        damping = memory.factor * memory.unit * jnp.linalg.norm(at.residual)
+        factor = factorise(memory.matrix, damping)
+        straight = self.space.step(at, factor, at.residual)
+        step, bent_too_far = self._bend(problem, state, factor, straight)
         trial = state.x - step
 
-        predicted = 0.5 * (jnp.vdot(state.gradient, step) + damping * jnp.vdot(step, step))
-        gain_ratio = (at.loss - problem.loss(trial)) / predicted
+        predicted = 0.5 * (jnp.vdot(state.gradient, straight) + damping * jnp.vdot(straight, straight))
+        loss = problem.loss(trial)
+        gain_ratio = (at.loss - loss) / predicted
         # A failed factorisation or an overflow gives NaN, which is not above anything: rejected.
-        accepted = gain_ratio > self.least_gain
+        falls = jnp.max(memory.recent) - loss > self.least_gain * predicted
+        accepted = falls & ~bent_too_far
 
         def move() -> State:
             there = problem.linearise(trial)
             shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
-            lowered = Damping(memory.factor * shrink, jnp.full_like(memory.growth, 2.0))
+            shrink = jnp.minimum(shrink, 2.0)  # a step that only a look back allowed has a negative gain
+            lowered = memory._replace(
+                matrix=self.space.matrix(there),
+                factor=jnp.maximum(memory.factor * shrink, LEAST_FACTOR),
+                growth=jnp.full_like(memory.growth, 2.0),
+                recent=jnp.append(memory.recent[1:], loss),
+            )
             return State(trial, there, there.gradient(), lowered)
 
         def stay() -> State:
-            raised = Damping(memory.factor * memory.growth, memory.growth * 2)
+            raised = memory._replace(
+                factor=jnp.minimum(memory.factor * memory.growth, LARGEST_FACTOR),
+                growth=jnp.minimum(memory.growth * 2, LARGEST_FACTOR),
+            )
             return State(state.x, at, state.gradient, raised)
 
         after = jax.lax.cond(accepted, move, stay)
         return after, StepInfo(jnp.linalg.norm(step), damping, gain_ratio, accepted)
+
+    def _bend(self, problem: LeastSquaresProblem, state: State, factor: Any, straight: Any) -> Any:
+        """The step with its second-order correction, and whether that is too large to be believed."""
+        if self.bend is None:
+            return straight, jnp.asarray(False)
+
+        def slope(x):
+            return jax.jvp(problem.residual, (x,), (straight,))[1]
+
+        second_derivative = jax.jvp(slope, (state.x,), (straight,))[1]
+        correction = 0.5 * self.space.step(state.linearisation, factor, second_derivative)
+        too_far = 2 * jnp.linalg.norm(correction) > self.bend * jnp.linalg.norm(straight)
+        return straight + correction, too_far

@@ -4,9 +4,13 @@ import abc
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
+from gaussbell.linalg import DampedSolve
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
 
 
@@ -81,9 +85,19 @@ class FixedStep(Solver):
 
 
 def check_positive(name: str, value: Any, *, zero_allowed: bool = False) -> None:
-    """Raise ValueError unless a concrete setting is a positive, finite number."""
-    if not isinstance(value, int | float):
-        return  # an array or a traced value: sweeps over settings
-    if not (value > 0 or (zero_allowed and value == 0)) or value == float("inf"):
+    """Raise ValueError unless a setting is a positive, finite number; traced settings pass."""
+    if isinstance(value, Tracer):
+        return
+    is_number = isinstance(value, int | float | np.generic | np.ndarray | jax.Array)
+    # Arrays of several numbers are sweeps: they meet vmap before they meet a step.
+    if not is_number or not all(0 <= v < np.inf and (v > 0 or zero_allowed) for v in np.ravel(value)):
         floor = "from 0 up" if zero_allowed else "above 0"
-        raise ValueError(f"{name}={value}: give a finite number {floor}.")
+        raise ValueError(f"{name}={value!r}: give a finite number {floor}.")
+
+
+def check_space(space: Any) -> None:
+    """Raise ValueError unless `space` is an object that computes damped steps."""
+    if not isinstance(space, DampedSolve):
+        raise ValueError(
+            f"space={space!r}: give an object such as gaussbell.linalg.SampleSpace() or ParameterSpace()."
+        )

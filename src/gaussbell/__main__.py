@@ -1,0 +1,5 @@
+"""python -m gaussbell"""
+
+from gaussbell.cli import main
+
+main()
