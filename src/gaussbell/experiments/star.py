@@ -76,7 +76,8 @@ def _solve(solver: Solver, settings: Settings) -> Solution:
             keep_parameters=True,
         )
 
-    return jax.vmap(one)(jax.random.split(jax.random.key(settings.seed), settings.num_seeds))
+    with jax.enable_x64(True):  # histories in double precision: the end phase is below single
+        return jax.vmap(one)(jax.random.split(jax.random.key(settings.seed), settings.num_seeds))
 
 
 def _measure(solution: Solution, settings: Settings) -> dict[str, Any]:
