@@ -108,15 +108,15 @@ def test_a_whole_evaluation_vmapped_over_25_seeds():
     keys = jax.random.split(jax.random.key(0), 25)
 
     def evaluate(key):
+        # Quadratic steps square relative differences; below this tolerance they show rounding only.
         return gb.evaluate(gb.MLP((2, 7, 1), key=key), chain, features=features, tolerance=1e-6)
 
     batch = jax.vmap(evaluate)(keys)
     loop = [evaluate(key) for key in keys]
-    assert batch.succeeded.all() and all(single.succeeded for single in loop)
+    assert batch.succeeded.all()
     assert batch.steps.tolist() == [single.steps for single in loop]
-    differences = [relative_error(batch.loss[k], single.loss) for k, single in enumerate(loop)]
-    # One seed crosses a long plateau on which rounding grows; it does so with QR and SVD steps, too.
-    assert np.sort(differences)[-2] <= 1e-6
+    for k, single in enumerate(loop):
+        assert relative_error(batch.loss[k], single.loss) <= 1e-6
 
 
 def test_sweep_over_a_setting_by_vmap():

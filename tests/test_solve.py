@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from problems import random_transitions, star
+from problems import packed, random_transitions, star
 
 
 def rosenbrock(x):
@@ -103,6 +103,70 @@ def test_history_tells_each_step():
     assert (np.diff(history.loss) <= 0).all()
 
 
+def test_history_shows_the_gradient_and_the_damping():
+    network, data = gb.MLP((2, 7, 1), key=0), random_transitions()
+    solution = gb.evaluate(
+        network, data, solver=gb.GaussNewton(0.5, 1e-3), max_steps=3, tolerance=0.0, keep_parameters=True
+    )
+    _, unpack = packed(network)
+    for x, norm in zip(solution.history.parameters, solution.history.gradient_norm, strict=True):
+        assert np.isclose(norm, np.linalg.norm(gb.linearise(unpack(jnp.asarray(x)), data).gradient()))
+    assert solution.history.damping[1:].tolist() == [1e-3] * 3
+
+
+def test_levenberg_marquardt_by_hand():
+    """Straight steps, acceptance and Nielsen's rule, written out in NumPy."""
+    solver = gb.LevenbergMarquardt(initial_factor=1e-3, bend=None)
+    history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=solver, max_steps=14).history
+    assert not history.accepted.all()
+
+    def residual(x):
+        return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+    def loss(x):
+        return 0.5 * residual(x) @ residual(x)
+
+    x, factor, growth = np.array([-1.2, 1.0]), 1e-3, 2.0
+    unit = None
+    for k in range(1, len(history.loss)):
+        jacobian, r = np.array([[-20 * x[0], 10.0], [-1.0, 0.0]]), residual(x)
+        unit = np.sum(jacobian**2) / 2 / np.linalg.norm(r) if unit is None else unit
+        c = factor * unit * np.linalg.norm(r)
+        step = np.linalg.solve(jacobian.T @ jacobian + c * np.eye(2), jacobian.T @ r)
+        predicted = loss(x) - 0.5 * np.sum((r - jacobian @ step) ** 2)
+        gain = (loss(x) - loss(x - step)) / predicted
+        accepted = gain > 1e-4
+        assert np.isclose(history.damping[k], c, rtol=1e-6)
+        assert np.isclose(history.gain_ratio[k], gain, rtol=1e-5)
+        assert history.accepted[k] == accepted
+        if accepted:
+            x, factor, growth = x - step, factor * max(1 / 3, 1 - (2 * gain - 1) ** 3), 2.0
+        else:
+            factor, growth = factor * growth, growth * 2
+
+
+def test_acceleration_is_the_second_order_correction():
+    """On r(x) = x^2 + x - 6 the bent step is exact to third order in the step."""
+    problem = gb.least_squares(
+        lambda x: x**2 + x - 6.0, 2.1, solver=gb.LevenbergMarquardt(1e-12), max_steps=1, keep_parameters=True
+    )
+    slope, residual = 2 * 2.1 + 1, 2.1**2 + 2.1 - 6
+    straight = residual / slope
+    bent = straight + 0.5 * 2 * straight**2 / slope
+    assert np.isclose(float(problem.params), 2.1 - bent, rtol=1e-9)
+
+
+def test_growth_ends_a_solve_before_it_overflows():
+    solution = gb.least_squares(lambda x: x - 1.0, 0.0, solver=gb.ResidualGradient(1e3))
+    assert solution.status is gb.Status.DIVERGED
+    assert solution.steps < 10 and float(solution.params) == 0.0
+
+
+def test_a_large_parameter_does_not_hide_a_small_one():
+    solution = gb.least_squares(lambda x: jnp.stack([(x[0] - 1e14) * 1e-14, x[1] ** 3 - 8.0]), [1e14, 0.5])
+    assert float(solution.params[1]) == pytest.approx(2.0, rel=1e-9)
+
+
 def test_gain_ratio_is_one_for_a_linear_problem():
     solution = gb.least_squares(lambda x: 3 * x - 6.0, 1.0, solver=gb.GaussNewton(0.5, 0.1), max_steps=4)
     assert np.allclose(solution.history.gain_ratio[1:], 1.0)
@@ -137,6 +201,28 @@ def test_steps_that_vanish_for_a_bad_reason_are_no_success():
         return jnp.where(jnp.abs(x - 1) < 1e-6, x, jnp.nan)
 
     assert gb.least_squares(fenced, 1.0).status is gb.Status.STAGNATED
+
+
+def test_the_size_of_the_rewards_does_not_matter():
+    draft, network = random_transitions(), gb.MLP((2, 7, 1), key=0)
+    runs = []
+    for size in (1e-6, 1.0, 1e6):
+        data = gb.Transitions(draft.state, size * draft.reward, draft.next_state)
+        solution = gb.evaluate(network, data)
+        assert solution.status is gb.Status.CONVERGED
+        assert np.isclose(gb.msbe(solution.network, data), solution.msbe, rtol=1e-6)
+        runs.append(solution.history.msbe / size**2)
+    for run in runs:
+        assert run.shape == runs[0].shape
+        assert np.allclose(run[:20], runs[0][:20], rtol=1e-6)  # rounding grows along the path
+
+
+def test_a_network_that_fits_is_left_alone():
+    data, network = random_transitions(), gb.MLP((2, 7, 1), key=0)
+    fitted = gb.evaluate(network, data).network
+    again = gb.evaluate(fitted, data)
+    assert again.steps == 0
+    assert np.allclose(again.network(data.state), fitted(data.state), rtol=1e-6)
 
 
 def test_zero_rewards():

@@ -99,6 +99,12 @@ class LayerFactors(DifferentialMap):
     inputs: tuple[Float[Array, "N fan_in"], ...]
     sensitivities: tuple[Float[Array, "N fan_out"], ...]
 
+    @in_double
+    def with_output_unit(self, unit: Float[Array, ""]) -> "LayerFactors":
+        """G for last-layer weights that are counted in multiples of `unit`."""
+        *hidden, last = self.sensitivities
+        return LayerFactors(self.value, self.inputs, (*hidden, unit * last))
+
     @property
     def num_parameters(self) -> int:
         return sum((phi.shape[1] + 1) * psi.shape[1] for phi, psi in self.layers())
@@ -166,7 +172,7 @@ def differential_map(network: Any, inputs: Any) -> DifferentialMap:
     if inputs.ndim != 2:
         raise ValueError(f"inputs: shape {inputs.shape}; give a batch of shape (N, d), one input a row.")
     network = as_double(network)
-    if isinstance(network, MLP):
+    if type(network) is MLP:
         return _layer_factors(network, inputs)
     return _dense_rows(network, inputs)
 

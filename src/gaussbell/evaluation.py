@@ -8,8 +8,9 @@ from jaxtyping import Array, Float
 
 from gaussbell.linearisation import Linearisation
 from gaussbell.mdp import MarkovChain
+from gaussbell.networks import MLP
 from gaussbell.precision import as_double, callers_dtype, in_double
-from gaussbell.residuals import BellmanProblem, bellman_problem
+from gaussbell.residuals import BellmanProblem, bellman_problem, match_output
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress, solve
 from gaussbell.solvers import LevenbergMarquardt, Solver
@@ -42,6 +43,10 @@ def evaluate(
     parameters as rows, or more, and a Jacobian of full rank, every minimum has zero residual
     (Propositions 1 and 3 of the paper).
 
+    By default the output of an MLP is first scaled to fit the rewards best, which changes nothing in a
+    network that fits already, and the fit runs in units of the rewards: their size does not matter. With a
+    `solver` of your own the fit starts from the network just as it is.
+
     Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
     `data`, Transitions, or `mdp.under(policy)`; `solver`, by default LevenbergMarquardt(); `tolerance`, the
     msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features` (K, d) and
@@ -58,12 +63,13 @@ def evaluate(
     True
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
-    start = problem.packing.pack(network)
+    if solver is None and type(network) is MLP:
+        problem, network = match_output(problem, network)
+    start = problem.pack(network)
     return solve(
         problem,
         start,
         LevenbergMarquardt() if solver is None else solver,
-        packing=problem.packing,
         max_steps=max_steps,
         tolerance=_default_tolerance(problem, start) if tolerance is None else tolerance,
         patience=patience,
@@ -94,7 +100,7 @@ def linearise(
     ((2,), (10,), (10, 10))
     """
     problem = bellman_problem(as_double(network), data, features=features, weight=weight)
-    return problem.linearise(problem.packing.pack(network))
+    return problem.linearise(problem.pack(network))
 
 
 @in_double

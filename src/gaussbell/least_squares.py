@@ -24,6 +24,9 @@ class FunctionProblem(LeastSquaresProblem):
     packing: Packing
     function: Callable[[Any], Array] = eqx.field(static=True)
 
+    def restore(self, x: Float[Array, " n"]) -> Any:
+        return self.packing.restore(x)
+
     def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
         return jnp.ravel(jnp.asarray(self.function(self.packing.unpack(x)), jnp.float64))
 
@@ -88,7 +91,6 @@ def least_squares(
         problem,
         packing.pack(params),
         LevenbergMarquardt() if solver is None else solver,
-        packing=packing,
         max_steps=max_steps,
         tolerance=tolerance,
         patience=patience,

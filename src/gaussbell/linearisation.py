@@ -1,6 +1,7 @@
 """A residual and its derivative at one point: the object that passes from a problem to a step."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -42,8 +43,8 @@ class SameRows(RowMap):
 class Linearisation(eqx.Module):
     """A residual r (m,) and its Jacobian J = A G (m, n), G in factors and A a map of rows.
 
-    The loss is r'r / 2, its gradient J'r, its Gauss-Newton Hessian J'J. Nothing larger than the factors
-    is stored, so it is cheap to carry from step to step.
+    The loss is r'r / 2, its gradient J'r, its Gauss-Newton Hessian J'J. For an MLP nothing larger than the
+    layer factors is stored, so it is cheap to carry from step to step.
     """
 
     residual: Float[Array, " m"]
@@ -101,6 +102,10 @@ class LeastSquaresProblem(eqx.Module):
     @abc.abstractmethod
     def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
         """The residual alone."""
+
+    @abc.abstractmethod
+    def restore(self, x: Float[Array, " n"]) -> Any:
+        """The parameters that x stands for, in the form and precision they were given in."""
 
     @abc.abstractmethod
     def linearise(self, x: Float[Array, " n"]) -> Linearisation:

@@ -5,6 +5,7 @@ products with P and no memory, and whose answer is checked; where it fails (slow
 one) a sparse LU factorisation takes over.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ DENSE_STATES = 1000
 
 SOLVE_TOLERANCE = 1e-13
 """An iterative answer is kept if its residual is below this times the size of the right-hand side."""
+
+BALANCE_TOLERANCE = 1e-8
+"""How well an iterative stationary distribution balances each state, beside its probability."""
 
 SparseMatrix = Any
 """A scipy.sparse.csr_array, which comes without types."""
@@ -79,21 +83,29 @@ def _eliminate_states(transition: np.ndarray) -> np.ndarray:
 def _balance(transition: SparseMatrix) -> np.ndarray:
     """The stationary distribution of a large irreducible chain from its balance equations.
 
-    One component is fixed to one, which leaves a non-singular system for the others. If that component is
-    so small that the others overflow, an equation is given up for the normalisation instead.
+    One component is fixed to one, which leaves a non-singular system for the others. An iterative answer
+    is kept if it balances every state, the rarest too; otherwise the system is factorised, with the most
+    visited state fixed, so that nothing overflows.
     """
     balance = (scipy.sparse.eye_array(transition.shape[0], format="csr") - transition).T.tocsr()
-    with np.errstate(all="ignore"):
-        free = solve_sparse(balance[:-1, :-1], -balance[:-1, [-1]].toarray()[:, 0])
-        xi = np.append(free, 1.0) / (1.0 + free.sum())
-    if not np.isfinite(xi).all() or xi.min() < -SOLVE_TOLERANCE:
-        ones = scipy.sparse.csr_array(np.ones((1, len(xi))))
-        system = scipy.sparse.vstack([balance[:-1], ones], format="csc")
-        right = np.zeros(len(xi))
-        right[-1] = 1.0
-        xi = scipy.sparse.linalg.splu(system).solve(right)
-    xi = np.maximum(xi, 0)
+    xi = _fix_state(balance, transition.shape[0] - 1, _iterate)
+    with np.errstate(invalid="ignore"):
+        balanced = (xi > 0) & (np.abs(balance @ xi) <= BALANCE_TOLERANCE * xi)
+    if not balanced.all():
+        visits = np.full(len(xi), 1 / len(xi))
+        for _ in range(10 * len(xi)):  # a drift moves less than a state a step
+            visits = visits @ transition
+        xi = _fix_state(balance, int(visits.argmax()), _factorise)
+    xi = np.maximum(xi, 0)  # what is below zero is zero to rounding
     return xi / xi.sum()
+
+
+def _fix_state(balance: SparseMatrix, state: int, solve: Callable[..., np.ndarray]) -> np.ndarray:
+    others = np.delete(np.arange(balance.shape[0]), state)
+    xi = np.ones(balance.shape[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        xi[others] = solve(balance[others][:, others], -balance[others][:, [state]].toarray()[:, 0])
+    return xi
 
 
 def discounted_sum(transition: SparseMatrix, reward: np.ndarray, discount: float) -> np.ndarray:
@@ -104,16 +116,21 @@ def discounted_sum(transition: SparseMatrix, reward: np.ndarray, discount: float
 
 def solve_sparse(matrix: SparseMatrix, right: np.ndarray) -> np.ndarray:
     """Solve a non-singular system with a sparse matrix, to rounding."""
-    if len(right) == 0:
-        return np.zeros(0)
     if len(right) <= DENSE_STATES:
         return np.linalg.solve(matrix.toarray(), right)
-    answer, _ = scipy.sparse.linalg.bicgstab(matrix, right, rtol=1e-15, maxiter=1000)
+    answer = _iterate(matrix, right)
     scale = np.abs(right).max() + np.abs(answer).max()
-    # BiCGSTAB may miss its own test by rounding and still be as good as a factorisation.
-    accurate = np.abs(matrix @ answer - right).max() <= SOLVE_TOLERANCE * scale
-    if np.isfinite(scale) and accurate:
+    if np.abs(matrix @ answer - right).max() <= SOLVE_TOLERANCE * scale:  # false where NaN
         return answer
+    return _factorise(matrix, right)
+
+
+def _iterate(matrix: SparseMatrix, right: np.ndarray) -> np.ndarray:
+    # It may miss its own test by rounding and still be as good as a factorisation: callers look.
+    return scipy.sparse.linalg.bicgstab(matrix, right, rtol=1e-15, maxiter=1000)[0]
+
+
+def _factorise(matrix: SparseMatrix, right: np.ndarray) -> np.ndarray:
     return scipy.sparse.linalg.splu(matrix.tocsc()).solve(right)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from jax.experimental import sparse
 
-from gaussbell.markov import SparseMatrix, discounted_sum, stationary_distribution
+from gaussbell.markov import SparseMatrix, closed_classes, discounted_sum, stationary_distribution
 from gaussbell.precision import is_traced, read_concrete
 
 PROBABILITY_TOLERANCE = 1e-5
@@ -45,8 +45,9 @@ class MarkovChain:
         return stationary_distribution(self.transition)
 
     def positive_stationary(self) -> np.ndarray:
-        """The stationary distribution of an ergodic chain; ValueError when a state has probability zero."""
-        transient = np.flatnonzero(self.stationary <= 0)
+        """The stationary distribution of an ergodic chain; ValueError when a state is left for good."""
+        stationary = self.stationary
+        transient = np.setdiff1d(np.arange(self.num_states), closed_classes(self.transition)[0])
         if len(transient):
             raise ValueError(
                 f"transition: the chain under this policy is reducible: it leaves {len(transient)} of its "
@@ -54,7 +55,7 @@ class MarkovChain:
                 "distribution gives them no weight and their values would not be learned. Add a restart, "
                 "or choose how much each state counts: weight=numpy.ones(K)."
             )
-        return self.stationary
+        return stationary
 
     def residual(self, values: np.ndarray) -> np.ndarray:
         """The Bellman residual v - reward - discount P v of any values (K,)."""
@@ -106,8 +107,9 @@ class FiniteMDP:
     def under(self, policy: Any = None) -> MarkovChain:
         """The chain that follows `policy`: actions (S,), probabilities (S, A), or None for uniform."""
         choice = self._choice_matrix(policy)
-        reward = choice @ self.reward.ravel()
-        return MarkovChain((choice @ self._pairs).tocsr(), reward, self.discount)
+        transition = (choice @ self._pairs).tocsr()
+        transition.sum_duplicates()  # and sort
+        return MarkovChain(transition, choice @ self.reward.ravel(), self.discount)
 
     def action_values(self, values: np.ndarray) -> np.ndarray:
         """Q[s, a] = r[s, a] + discount sum_s' P[s, a, s'] v[s'], exact if `values` are.

@@ -99,6 +99,11 @@ class MLP(eqx.Module):
         """The sum over layers of (n_{l-1} + 1) n_l."""
         return sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(self.sizes))
 
+    def scaled(self, factor: Any) -> "MLP":
+        """The network whose output is `factor` times this one's: only the last layer changes."""
+        *hidden, last = self.weights
+        return eqx.tree_at(lambda network: network.weights, self, (*hidden, last * factor))
+
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
         return self._answer(inputs, callers_dtype())
@@ -149,7 +154,7 @@ class ValueFunction(eqx.Module):
 
 def network_values(network: Any, inputs: Float[Array, "N d"]) -> Float[Array, " N"]:
     """The values of a batch of inputs under any value network."""
-    if isinstance(network, MLP):
+    if type(network) is MLP:
         return network.forward(inputs)
     return jax.vmap(lambda x: one_value(network, x))(inputs)
 

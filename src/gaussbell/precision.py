@@ -46,10 +46,12 @@ def as_double(tree: Any) -> Any:
 
 
 def numbers_as_arrays(tree: Any) -> Any:
-    """Python floats as arrays, so that settings that differ in a number share a compiled program."""
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(leaf, jnp.float64) if isinstance(leaf, float) else leaf, tree
-    )
+    """Python numbers as arrays, so that settings that differ in a number share a compiled program."""
+
+    def is_number(leaf):
+        return isinstance(leaf, int | float) and not isinstance(leaf, bool)
+
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if is_number(leaf) else leaf, tree)
 
 
 def is_floating(leaf: Any) -> bool:

@@ -13,8 +13,9 @@ and half the sum of squares is the NMSBE itself (labels eq:nmsbe, eq:nmsbe_conti
 derivative is A G. A semi-gradient keeps only sqrt(w) G(s): it drops the successor.
 """
 
-from typing import Any
+from typing import Any, cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,7 @@ from jax.experimental import sparse
 from jaxtyping import Array, Float
 
 from gaussbell import encodings
-from gaussbell.differential import differential_map
+from gaussbell.differential import DifferentialMap, LayerFactors, differential_map
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation, RowMap
 from gaussbell.markov import SparseMatrix
 from gaussbell.mdp import MarkovChain
@@ -81,7 +82,8 @@ class BellmanProblem(LeastSquaresProblem):
     """The NMSBE of a network as a least-squares problem in its parameters.
 
     `inputs` are all inputs the network is evaluated at, the states first, then successors if any;
-    `difference` maps their values to rows, `held` those of the states alone.
+    `difference` maps their values to rows, `held` those of the states alone. With an `output_unit` the last
+    layer's weights are counted in multiples of it, so that all parameters are of one size.
     """
 
     packing: Packing
@@ -89,19 +91,55 @@ class BellmanProblem(LeastSquaresProblem):
     target: Float[Array, " m"]
     difference: RowMap
     held: HeldTarget
+    output_unit: Float[Array, ""] | None = None
+
+    def pack(self, network: Any) -> Float[Array, " n"]:
+        """The vector that stands for a network."""
+        return self.packing.pack(_scale_output(network, self.output_unit, -1))
+
+    def network(self, x: Float[Array, " n"]) -> Any:
+        """The network that x stands for, in double precision."""
+        return _scale_output(self.packing.unpack(x), self.output_unit, 1)
+
+    def restore(self, x: Float[Array, " n"]) -> Any:
+        return _scale_output(self.packing.restore(x), self.output_unit, 1)
 
     def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
-        return self.difference(network_values(self.packing.unpack(x), self.inputs)) - self.target
+        return self.difference(network_values(self.network(x), self.inputs)) - self.target
 
     def linearise(self, x: Float[Array, " n"]) -> Linearisation:
-        differential = differential_map(self.packing.unpack(x), self.inputs)
+        differential = self._differential(x, self.inputs)
         residual = self.difference(differential.value) - self.target
         return Linearisation(residual, differential, self.difference)
 
     def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
-        states = self.inputs[: len(self.target)]
-        differential = differential_map(self.packing.unpack(x), states)
+        differential = self._differential(x, self.inputs[: len(self.target)])
         return Linearisation(self.residual(x), differential, self.held)
+
+    def _differential(self, x: Float[Array, " n"], inputs: Float[Array, "K d"]) -> DifferentialMap:
+        differential = differential_map(self.network(x), inputs)
+        if self.output_unit is not None and isinstance(differential, LayerFactors):
+            return differential.with_output_unit(self.output_unit)
+        return differential
+
+
+def _scale_output(network: Any, unit: Float[Array, ""] | None, power: int) -> Any:
+    return network if unit is None else network.scaled(unit**power)
+
+
+def match_output(problem: BellmanProblem, network: MLP) -> tuple[BellmanProblem, MLP]:
+    """The problem in units of the rewards, and the network with its output scaled to fit them best.
+
+    The factor minimises the loss along the output's scale, so a network that fits already keeps its
+    output. Rewards of any size then make the same problem.
+    """
+    values = problem.residual(problem.pack(network)) + problem.target  # the row map of the values
+    square, size = values @ values, jnp.linalg.norm(problem.target)
+    factor = jnp.where(square > 0, (values @ problem.target) / jnp.where(square > 0, square, 1.0), 1.0)
+    unit = jnp.where(size > 0, size, 1.0)
+    in_units = eqx.tree_at(lambda p: p.output_unit, problem, unit, is_leaf=lambda leaf: leaf is None)
+    # A network with an output that is not finite is left as it is, for the solve to name.
+    return in_units, network.scaled(jnp.where(jnp.isfinite(factor), factor, 1.0))
 
 
 @in_double
@@ -196,10 +234,11 @@ def _check_network(network: Any, problem: BellmanProblem) -> None:
     if problem.packing.size == 0:
         raise ValueError("network: it has no floating-point parameters, so there is nothing to fit.")
     width = problem.inputs.shape[1]
-    if isinstance(network, MLP):
-        if network.sizes[0] != width:
+    if type(network) is MLP:
+        first = cast(MLP, network).sizes[0]
+        if first != width:
             raise ValueError(
-                f"network: its first size is {network.sizes[0]}; it must be {width}, the width of the data's "
+                f"network: its first size is {first}; it must be {width}, the width of the data's "
                 "states (with the action, for Q-factors)."
             )
         return

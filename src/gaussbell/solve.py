@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gaussbell.linearisation import LeastSquaresProblem
-from gaussbell.packing import Packing
 from gaussbell.precision import (
     as_double,
     callers_dtype,
@@ -82,7 +81,6 @@ def solve(
     x: Float[Array, " n"],
     solver: Solver,
     *,
-    packing: Packing,
     max_steps: int,
     tolerance: float | Float[Array, ""],
     patience: int,
@@ -108,7 +106,7 @@ def solve(
     )
     if is_traced((problem, solver, x, tolerance, run)):
         run = _advance(problem, solver, limits, run, jnp.asarray(max_steps, jnp.int32))
-        return _traced_solution(packing, run)
+        return _traced_solution(problem, run)
 
     bout = max(1, max_steps // PROGRESS_LOOKS) if on_progress else STEPS_BETWEEN_LOOKS
     try:
@@ -118,8 +116,8 @@ def solve(
             if on_progress:
                 on_progress(_progress(run, max_steps))
     except KeyboardInterrupt:
-        raise SolveInterrupted(_concrete_solution(packing, run, Status.INTERRUPTED)) from None
-    return _concrete_solution(packing, run, list(Status)[int(run.status)])
+        raise SolveInterrupted(_concrete_solution(problem, run, Status.INTERRUPTED)) from None
+    return _concrete_solution(problem, run, list(Status)[int(run.status)])
 
 
 @eqx.filter_jit
@@ -131,7 +129,8 @@ def _start(problem, solver, x, tolerance, patience, max_steps: int, keep_paramet
         patience,
         DIVERGENCE * jnp.maximum(loss, jnp.finfo(jnp.float64).tiny),
     )
-    start = StepInfo(jnp.zeros(()), jnp.asarray(jnp.nan), jnp.asarray(jnp.nan), jnp.asarray(True))
+    nothing, yes = jnp.asarray(jnp.nan), jnp.asarray(True)
+    start = StepInfo(jnp.zeros(()), nothing, nothing, accepted=yes, vanished=~yes)
     log = jnp.full((max_steps + 1, 6), jnp.nan).at[0].set(_log_row(state, start))
     trail = jnp.full((max_steps + 1, len(x)), jnp.nan).at[0].set(x) if keep_parameters else None
     zero = jnp.zeros((), jnp.int32)
@@ -159,11 +158,10 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
         best_loss = jnp.where(better, loss, run.best_loss)
         progressed = best_loss < run.milestone * (1 - LEAST_PROGRESS)
         milestone_step = jnp.where(progressed, step, run.milestone_step)
-        rounding = jnp.finfo(state.x.dtype).eps * jnp.linalg.norm(state.x)
         status = _first_reason(
             (finite & (loss <= limits.tolerance), Status.CONVERGED),
             (~finite | (loss > limits.divergence), Status.DIVERGED),
-            (info.step_norm <= rounding, Status.STATIONARY),
+            (info.vanished, Status.STATIONARY),
             (step - milestone_step >= limits.patience, Status.STAGNATED),
             (step >= max_steps, Status.OUT_OF_STEPS),
         )
@@ -231,25 +229,27 @@ def _all_finite(state: State):
     return jnp.isfinite(state.linearisation.loss) & jnp.isfinite(state.gradient).all()
 
 
-def _traced_solution(packing: Packing, run: Run) -> Solution:
+def _traced_solution(problem: LeastSquaresProblem, run: Run) -> Solution:
     # In the caller's precision: JAX cannot compute with float64 where 64-bit types are off.
     log, trail, loss = jax.tree.map(
         lambda leaf: leaf.astype(callers_dtype()), (run.log, run.trail, run.best_loss)
     )
-    return Solution(packing.restore(run.best_x), loss, run.status, run.step, _history(log, trail))
+    return Solution(problem.restore(run.best_x), loss, run.status, run.step, _history(log, trail))
 
 
-def _concrete_solution(packing: Packing, run: Run, status: Status) -> Solution:
+def _concrete_solution(problem: LeastSquaresProblem, run: Run, status: Status) -> Solution:
     seen = int(run.step) + 1
     log = np.asarray(run.log)[:seen]
     trail = None if run.trail is None else np.asarray(run.trail)[:seen]
-    params = _restore(packing, run.best_x)
+    params = _restore(problem, run.best_x)
     # NumPy numbers, so that arithmetic on them outside is neither truncated nor warned about.
     loss, steps, code = np.float64(run.best_loss), np.int32(run.step), np.int32(status.code)
     return Solution(params, loss, code, steps, _history(log, trail))
 
 
-_restore = eqx.filter_jit(Packing.restore)
+@eqx.filter_jit
+def _restore(problem: LeastSquaresProblem, x: Float[Array, " n"]):
+    return problem.restore(x)
 
 
 def _history(log, trail) -> History:

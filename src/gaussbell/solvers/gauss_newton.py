@@ -14,7 +14,7 @@ class GaussNewton(FixedStep):
     J is the complete derivative, successors included. The constant damping makes the end phase linear, at
     a rate near damping / (smallest eigenvalue + damping); LevenbergMarquardt's vanishes with the residual and
     its end phase is quadratic. `space` says where the system is solved: by default in parameter space or
-    in sample space, whichever is smaller; the iterates are the same.
+    in sample space, whichever is smaller; with damping the iterates are the same.
 
     >>> import gaussbell as gb
     >>> star = gb.environments.SevenStar()

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
 from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.precision import read_count
-from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space
+from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, vanishes
 
 LEAST_FACTOR, LARGEST_FACTOR = 1e-20, 1e100
 """Bounds on the damping factor: below, damping no longer matters; above, there is no step."""
@@ -97,8 +97,8 @@ class LevenbergMarquardt(Solver):
         loss = problem.loss(trial)
         gain_ratio = (at.loss - loss) / predicted
         # A failed factorisation or an overflow gives NaN, which is not above anything: rejected.
-        falls = jnp.max(memory.recent) - loss > self.least_gain * predicted
-        accepted = falls & ~bent_too_far
+        decrease = jnp.max(memory.recent) - loss
+        accepted = (decrease > self.least_gain * predicted) & (decrease > 0) & ~bent_too_far
 
         def move() -> State:
             there = problem.linearise(trial)
@@ -120,7 +120,7 @@ class LevenbergMarquardt(Solver):
             return State(state.x, at, state.gradient, raised)
 
         after = jax.lax.cond(accepted, move, stay)
-        return after, StepInfo(jnp.linalg.norm(step), damping, gain_ratio, accepted)
+        return after, StepInfo(jnp.linalg.norm(step), damping, gain_ratio, accepted, vanishes(step, state.x))
 
     def _bend(self, problem: LeastSquaresProblem, state: State, factor: Any, straight: Any) -> Any:
         """The step with its second-order correction, and whether that is too large to be believed."""

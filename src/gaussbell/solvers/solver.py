@@ -24,12 +24,13 @@ class State(eqx.Module):
 
 
 class StepInfo(NamedTuple):
-    """What a step reports: its length, damping, gain ratio and whether it was taken."""
+    """What a step reports: its length, damping, gain ratio, whether it was taken, and whether it is nil."""
 
     step_norm: Float[Array, ""]
     damping: Float[Array, ""]
     gain_ratio: Float[Array, ""]
     accepted: Bool[Array, ""]
+    vanished: Bool[Array, ""]
 
 
 class Direction(NamedTuple):
@@ -80,8 +81,15 @@ class FixedStep(Solver):
             damping=jnp.asarray(self.reported_damping, step.dtype),
             gain_ratio=decrease / predicted,
             accepted=jnp.asarray(True),
+            vanished=vanishes(step, state.x),
         )
         return after, info
+
+
+def vanishes(step: Float[Array, " n"], x: Float[Array, " n"]) -> Bool[Array, ""]:
+    """Is a step too small to change any parameter?"""
+    eps = jnp.finfo(x.dtype).eps
+    return jnp.all(jnp.abs(step) <= eps * (jnp.abs(x) + eps * jnp.linalg.norm(x)))
 
 
 def check_positive(name: str, value: Any, *, zero_allowed: bool = False) -> None:
