@@ -23,8 +23,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)
+bench: .venv/.bench
 	$(BIN)/python benchmarks/step_time.py --out runs/bench
+	$(BIN)/python benchmarks/peers.py --out runs/bench
 
 figures: $(READY)
 	$(BIN)/gaussbell reproduce star --out docs/star
@@ -32,6 +33,10 @@ figures: $(READY)
 clean:
 	rm -rf .venv runs build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.bench: $(READY)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
 
 # PIP_CONSTRAINT reaches the build back end too, which -c does not.
 $(READY): pyproject.toml constraints.txt

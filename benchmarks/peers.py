@@ -106,7 +106,8 @@ def by_scipy(network: gb.MLP, data: gb.Transitions) -> tuple[np.ndarray, float]:
 
 
 METHODS: dict[str, Callable] = {
-    "gaussbell": ours(None),
+    "gaussbell Levenberg-Marquardt": ours(None),
+    "gaussbell dogleg": ours(gb.Dogleg()),
     "optimistix Levenberg-Marquardt": by_optimistix(optimistix.LevenbergMarquardt(rtol=1e-15, atol=1e-15)),
     "optimistix dogleg": by_optimistix(optimistix.Dogleg(rtol=1e-15, atol=1e-15)),
     "optimistix Gauss-Newton": by_optimistix(optimistix.GaussNewton(rtol=1e-15, atol=1e-15)),
@@ -148,7 +149,7 @@ def main() -> None:
     console, results = Console(), {}
     table = Table(title=f"Mountain Car, 100 rows, (2, 10, 10, 1), {len(seeds)} seeds", title_justify="left")
     for heading in ("method", "ms a step", *(f"to {target:g}" for target in TARGETS)):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True)
     for name, run in METHODS.items():
         with console.status(name):
             results[name] = measure(run, seeds)

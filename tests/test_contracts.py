@@ -15,25 +15,28 @@ SOLVERS = [
     gb.ResidualGradient(0.01),
     gb.SemiGradient(0.001),
     gb.LevenbergMarquardt(),
+    gb.Dogleg(),
 ]
 STEPS = 15
+TOLERANCE = 1e-6
+"""Above rounding, which quadratic steps reach within these steps."""
 
 
 def on_the_star(key, solver):
     chain, features = star()
     network = gb.MLP((2, 7, 1), key=key)
-    return gb.evaluate(network, chain, features=features, solver=solver, max_steps=STEPS, tolerance=0.0)
+    return gb.evaluate(network, chain, features=features, solver=solver, max_steps=STEPS, tolerance=TOLERANCE)
 
 
 def on_samples(key, solver):
     network = gb.MLP((2, 7, 1), gb.networks.tanh, key=key)
-    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=0.0)
+    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=TOLERANCE)
 
 
 def on_samples_with_a_foreign_network(key, solver):
     slopes = jax.random.normal(key, (5, 2), jnp.float64)
     network = gb.ValueFunction(slopes, _sum_of_tanh)
-    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=0.0)
+    return gb.evaluate(network, random_transitions(), solver=solver, max_steps=STEPS, tolerance=TOLERANCE)
 
 
 def _sum_of_tanh(slopes, s):

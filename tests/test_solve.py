@@ -156,6 +156,46 @@ def test_acceleration_is_the_second_order_correction():
     assert np.isclose(float(problem.params), 2.1 - bent, rtol=1e-9)
 
 
+def test_dogleg_by_hand():
+    """Straight dogleg steps and the trust region, written out in NumPy."""
+    history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg(bend=None), max_steps=12).history
+    assert not history.accepted.all()
+
+    def residual(x):
+        return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+    def loss(x):
+        return 0.5 * residual(x) @ residual(x)
+
+    x, radius = np.array([-1.2, 1.0]), None
+    for k in range(1, len(history.loss)):
+        jacobian, r = np.array([[-20 * x[0], 10.0], [-1.0, 0.0]]), residual(x)
+        gradient = jacobian.T @ r
+        descent = gradient * (gradient @ gradient) / np.sum((jacobian @ gradient) ** 2)
+        newton = np.linalg.solve(jacobian, r)
+        radius = np.linalg.norm(descent) if radius is None else radius
+        along = np.linspace(0, 1, 200_001)[:, None]
+        path = np.concatenate([along * descent, descent + along * (newton - descent)])
+        within = np.flatnonzero(np.linalg.norm(path, axis=1) <= radius * (1 + 1e-12))
+        step = path[within[-1]]
+        assert np.isclose(history.step_norm[k], np.linalg.norm(step), rtol=1e-4)
+        predicted = loss(x) - 0.5 * np.sum((r - jacobian @ step) ** 2)
+        gain = (loss(x) - loss(x - step)) / predicted
+        assert np.isclose(history.gain_ratio[k], gain, rtol=1e-2, atol=1e-2)
+        radius *= 3.5 if gain > 0.99 else 1.0 if gain > 0.01 else 0.25
+        if history.accepted[k]:
+            x = x - step
+
+
+def test_dogleg_where_the_jacobian_has_lost_rank():
+    def residual(x):
+        return jnp.stack([x[0] + x[1] - 1, 2 * x[0] + 2 * x[1] - 2, 0.0 * x[0]])
+
+    for solver in (gb.Dogleg(), gb.LevenbergMarquardt()):
+        solution = gb.least_squares(residual, [3.0, 4.0], solver=solver)
+        assert solution.succeeded and solution.loss < 1e-20
+
+
 def test_growth_ends_a_solve_before_it_overflows():
     solution = gb.least_squares(lambda x: x - 1.0, 0.0, solver=gb.ResidualGradient(1e3))
     assert solution.status is gb.Status.DIVERGED

@@ -9,6 +9,7 @@ from gaussbell.networks import MLP, ValueFunction
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
 from gaussbell.solvers import (
+    Dogleg,
     GaussNewton,
     LevenbergMarquardt,
     ResidualGradient,
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MLP",
+    "Dogleg",
     "FiniteMDP",
     "GaussNewton",
     "History",

@@ -34,6 +34,7 @@ class Problem(enum.StrEnum):
 
 class Method(enum.StrEnum):
     LEVENBERG_MARQUARDT = "levenberg-marquardt"
+    DOGLEG = "dogleg"
     GAUSS_NEWTON = "gauss-newton"
     RESIDUAL_GRADIENT = "residual-gradient"
     SEMI_GRADIENT = "semi-gradient"
@@ -173,6 +174,7 @@ def _solver(method: Method, step_size: float | None, damping: float | None) -> g
     given = {name: value for name, value in given.items() if value is not None}
     constructors: dict[Method, Any] = {
         Method.LEVENBERG_MARQUARDT: gb.LevenbergMarquardt,
+        Method.DOGLEG: gb.Dogleg,
         Method.GAUSS_NEWTON: gb.GaussNewton,
         Method.RESIDUAL_GRADIENT: gb.ResidualGradient,
         Method.SEMI_GRADIENT: gb.SemiGradient,
