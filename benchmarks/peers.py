@@ -146,7 +146,7 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     jax.config.update("jax_enable_x64", True)
-    console, results = Console(), {}
+    console, results = Console(width=max(110, Console().width)), {}
     table = Table(title=f"Mountain Car, 100 rows, (2, 10, 10, 1), {len(seeds)} seeds", title_justify="left")
     for heading in ("method", "ms a step", *(f"to {target:g}" for target in TARGETS)):
         table.add_column(heading, no_wrap=True)

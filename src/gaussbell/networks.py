@@ -99,6 +99,7 @@ class MLP(eqx.Module):
         """The sum over layers of (n_{l-1} + 1) n_l."""
         return sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(self.sizes))
 
+    @in_double
     def scaled(self, factor: Any) -> "MLP":
         """The network whose output is `factor` times this one's: only the last layer changes."""
         *hidden, last = self.weights

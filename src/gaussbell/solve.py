@@ -23,7 +23,7 @@ from gaussbell.solution import History, Solution, SolveInterrupted, Status
 from gaussbell.solvers.solver import Solver, State, StepInfo
 
 STEPS_BETWEEN_LOOKS = 256
-"""Compiled steps between two looks at the clock and the keyboard, when nobody asked for progress."""
+"""Compiled steps between two chances for Ctrl-C, when nobody asked for progress."""
 
 PROGRESS_LOOKS = 100
 """About how often progress is reported in a solve that uses all its steps."""
