@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
+from gaussbell.solvers.acceleration import geodesic_correction
 from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, vanishes
 
 LEAST_DAMPING, LARGEST_DAMPING = 1e-15, 1e-5
@@ -105,12 +106,7 @@ class Dogleg(Solver):
         """The step with its second-order correction, no longer than `bend` allows."""
         if self.bend is None:
             return straight
-
-        def slope(x):
-            return jax.jvp(problem.residual, (x,), (straight,))[1]
-
-        second_derivative = jax.jvp(slope, (state.x,), (straight,))[1]
-        correction = 0.5 * self.space.step(state.linearisation, factor, second_derivative)
+        correction = geodesic_correction(problem, state, self.space, factor, straight)
         length, limit = jnp.linalg.norm(correction), 0.5 * self.bend * jnp.linalg.norm(straight)
         share = jnp.where(length > limit, limit / length, 1.0)
         return straight + jnp.where(jnp.isfinite(correction), share * correction, 0.0)

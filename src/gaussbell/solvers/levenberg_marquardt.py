@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
 from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.precision import read_count
+from gaussbell.solvers.acceleration import geodesic_correction
 from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, vanishes
 
 LEAST_FACTOR, LARGEST_FACTOR = 1e-20, 1e100
@@ -126,11 +127,6 @@ class LevenbergMarquardt(Solver):
         """The step with its second-order correction, and whether that is too large to be believed."""
         if self.bend is None:
             return straight, jnp.asarray(False)
-
-        def slope(x):
-            return jax.jvp(problem.residual, (x,), (straight,))[1]
-
-        second_derivative = jax.jvp(slope, (state.x,), (straight,))[1]
-        correction = 0.5 * self.space.step(state.linearisation, factor, second_derivative)
+        correction = geodesic_correction(problem, state, self.space, factor, straight)
         too_far = 2 * jnp.linalg.norm(correction) > self.bend * jnp.linalg.norm(straight)
         return straight + correction, too_far
