@@ -72,7 +72,10 @@ def test_singular_system_without_damping_is_a_status():
 @pytest.mark.parametrize("bad", [jnp.nan, jnp.inf])
 def test_network_that_is_not_finite(bad):
     network = gb.ValueFunction(jnp.ones(2), lambda p, s: p @ s + bad)
-    solution = gb.evaluate(network, random_transitions())
+    draft = random_transitions()
+    without_rewards = gb.Transitions(draft.state, np.zeros(12), draft.next_state)
+    assert gb.evaluate(network, without_rewards).status is gb.Status.NOT_FINITE_AT_START
+    solution = gb.evaluate(network, draft)
     assert solution.status is gb.Status.NOT_FINITE_AT_START
     assert solution.steps == 0
     assert np.array_equal(solution.network.params, np.ones(2))

@@ -81,7 +81,8 @@ def evaluate(
 def _default_tolerance(problem: BellmanProblem, start: Float[Array, " n"]) -> Float[Array, ""]:
     """A tolerance that scales with the rewards, or with the start where all rewards are zero."""
     zero = 0.5 * problem.target @ problem.target
-    return RELATIVE_TOLERANCE * jnp.where(zero > 0, zero, problem.loss(start))
+    at_start = jnp.nan_to_num(problem.loss(start), posinf=0.0)  # not finite: for the solve to name
+    return RELATIVE_TOLERANCE * jnp.where(zero > 0, zero, at_start)
 
 
 @in_double
