@@ -42,7 +42,8 @@ class Settings:
     limit_steps: int = 2000
     """How long a run goes on to find the limit from which distances are measured."""
     floor: float = 1e-10
-    """Distances below this fraction of the limit's norm are rounding."""
+    """Distances below this fraction of the limit's norm are left out of the order: undamped steps wander by
+    rounding at up to this level."""
 
 
 def run(settings: Settings) -> dict[str, Any]:
