@@ -1,7 +1,7 @@
 """Second-order Bellman residual minimisation with neural networks."""
 
 from gaussbell import encodings, environments, linalg, networks, solvers
-from gaussbell.differential import differential_map
+from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
 from gaussbell.least_squares import least_squares
 from gaussbell.mdp import FiniteMDP, MarkovChain

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gaussbell.differential import DenseRows
-from gaussbell.linearisation import LeastSquaresProblem, Linearisation, SameRows
+from gaussbell.differential import MOST_DENSE_NUMBERS, DenseRows, OnDemand
+from gaussbell.linearisation import LeastSquaresProblem, Linearisation
 from gaussbell.packing import Packing
 from gaussbell.precision import in_double, is_floating
 from gaussbell.solution import Solution
@@ -32,10 +32,11 @@ class FunctionProblem(LeastSquaresProblem):
 
     def linearise(self, x: Float[Array, " n"]) -> Linearisation:
         residual = self.residual(x)
+        if residual.size * x.size > MOST_DENSE_NUMBERS:
+            return Linearisation(residual, OnDemand(residual, x, self.residual))
         # One reverse sweep a row or one forward sweep a parameter, whichever are fewer.
         jacobian = jax.jacrev if residual.shape[0] < x.shape[0] else jax.jacfwd
-        rows = DenseRows(residual, jacobian(self.residual)(x))
-        return Linearisation(residual, rows, SameRows())
+        return Linearisation(residual, DenseRows(residual, jacobian(self.residual)(x)))
 
     def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
         raise ValueError(

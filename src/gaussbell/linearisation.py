@@ -5,43 +5,15 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gaussbell.differential import DifferentialMap
+from gaussbell.linalg import mirror
 from gaussbell.precision import in_double
 
 
-class RowMap(eqx.Module):
-    """A linear map A from the K values of a network to the m rows of a residual.
-
-    It acts on the first axis of an array, whatever the others: on values, on rows of G, on a kernel.
-    """
-
-    @abc.abstractmethod
-    def __call__(self, values: Float[Array, "K *rest"]) -> Float[Array, "m *rest"]:
-        """A v."""
-
-    @abc.abstractmethod
-    def transpose(self, u: Float[Array, " m"]) -> Float[Array, " K"]:
-        """A' u."""
-
-    def gram(self, kernel: Float[Array, "K K"]) -> Float[Array, "m m"]:
-        """A kernel A', for a symmetric kernel."""
-        return self(self(kernel).T)
-
-
-class SameRows(RowMap):
-    """The identity: one row of the residual for each value."""
-
-    def __call__(self, values: Float[Array, "K *rest"]) -> Float[Array, "K *rest"]:
-        return values
-
-    def transpose(self, u: Float[Array, " m"]) -> Float[Array, " m"]:
-        return u
-
-
 class Linearisation(eqx.Module):
-    """A residual r (m,) and its Jacobian J = A G (m, n), G in factors and A a map of rows.
+    """A residual r (m,) and its Jacobian J (m, n), which need not be a matrix.
 
     The loss is r'r / 2, its gradient J'r, its Gauss-Newton Hessian J'J. For an MLP nothing larger than the
     layer factors is stored, so it is cheap to carry from step to step.
@@ -49,7 +21,6 @@ class Linearisation(eqx.Module):
 
     residual: Float[Array, " m"]
     differential: DifferentialMap
-    row_map: RowMap
 
     @property
     def num_parameters(self) -> int:
@@ -64,25 +35,22 @@ class Linearisation(eqx.Module):
     @in_double
     def jacobian(self) -> Float[Array, "m n"]:
         """J as a dense matrix."""
-        return self.row_map(self.differential.rows())
+        return self.differential.rows()
 
     @in_double
     def jvp(self, h: Float[Array, " n"]) -> Float[Array, " m"]:
         """J h."""
-        return self.row_map(self.differential.apply(h))
+        return self.differential.apply(h)
 
     @in_double
     def vjp(self, u: Float[Array, " m"]) -> Float[Array, " n"]:
         """J' u."""
-        return self.differential.transpose(self.row_map.transpose(u))
+        return self.differential.transpose(u)
 
     @in_double
     def gram(self) -> Float[Array, "m m"]:
-        """J J', from the factors or from dense rows, whichever is cheaper for these shapes."""
-        if self.differential.gram_from_rows_is_cheaper:
-            jacobian = self.jacobian()
-            return jacobian @ jacobian.T
-        return self.row_map.gram(self.differential.gram())
+        """J J'."""
+        return self.differential.gram()
 
     @in_double
     def gradient(self) -> Float[Array, " n"]:
@@ -92,8 +60,19 @@ class Linearisation(eqx.Module):
     @in_double
     def hessian(self) -> Float[Array, "n n"]:
         """J'J, the Gauss-Newton Hessian: exact where the residual is zero."""
-        jacobian = self.jacobian()
-        return jacobian.T @ jacobian
+        return mirror(self.differential.normal_triangle())
+
+    def gram_triangle(self) -> Float[Array, "m m"]:
+        """J J' on and below the diagonal; above it anything."""
+        return self.differential.gram_triangle()
+
+    def normal_triangle(self) -> Float[Array, "n n"]:
+        """J'J on and below the diagonal; above it anything."""
+        return self.differential.normal_triangle()
+
+    def take(self, rows: Int[Array, " s"]) -> "Linearisation":
+        """Some of the rows."""
+        return Linearisation(self.residual[rows], self.differential.take(rows))
 
 
 class LeastSquaresProblem(eqx.Module):

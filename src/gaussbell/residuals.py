@@ -13,6 +13,7 @@ and half the sum of squares is the NMSBE itself (labels eq:nmsbe, eq:nmsbe_conti
 derivative is A G. A semi-gradient keeps only sqrt(w) G(s): it drops the successor.
 """
 
+import abc
 from typing import Any, cast
 
 import equinox as eqx
@@ -23,8 +24,11 @@ from jax.experimental import sparse
 from jaxtyping import Array, Float
 
 from gaussbell import encodings
-from gaussbell.differential import DifferentialMap, LayerFactors, differential_map
-from gaussbell.linearisation import LeastSquaresProblem, Linearisation, RowMap
+from gaussbell.derivatives import differential_map
+from gaussbell.differential import DifferentialMap, combine
+from gaussbell.layer_factors import LayerFactors
+from gaussbell.linalg import product_triangle
+from gaussbell.linearisation import LeastSquaresProblem, Linearisation
 from gaussbell.markov import SparseMatrix
 from gaussbell.mdp import MarkovChain
 from gaussbell.networks import MLP, network_values
@@ -36,19 +40,31 @@ DENSE_CHAIN_STATES = 500
 """Chains up to this size are multiplied as dense matrices."""
 
 
-class SampledDifference(RowMap):
-    """sqrt(w) (F(s) - discount F(s')) for values listed as all states, then all successors."""
+class RowMap(eqx.Module):
+    """A linear map A from the K values of a network to the m rows of a residual."""
 
-    root_weight: Float[Array, " N"]
-    discount: Float[Array, " N"]
+    @abc.abstractmethod
+    def __call__(self, values: Float[Array, " K"]) -> Float[Array, " m"]:
+        """A v."""
 
-    def __call__(self, values: Float[Array, "NN *rest"]) -> Float[Array, "N *rest"]:
-        state, successor = jnp.split(values, 2)
-        return _scale(self.root_weight, state - _scale(self.discount, successor))
+    @abc.abstractmethod
+    def differentiate(self, differential: DifferentialMap) -> DifferentialMap:
+        """The values A F and derivatives A G, from F and G."""
 
-    def transpose(self, u: Float[Array, " N"]) -> Float[Array, " NN"]:
-        weighted = self.root_weight * u
-        return jnp.concatenate([weighted, -self.discount * weighted])
+
+class WeightedSums(RowMap):
+    """Row i is a sum over terms of coefficients[t, i] F_ti, for values listed term by term.
+
+    Samples have two terms, sqrt(w) for the state and -sqrt(w) discount for its successor.
+    """
+
+    coefficients: Float[Array, "T m"]
+
+    def __call__(self, values: Float[Array, " K"]) -> Float[Array, " m"]:
+        return combine(self.coefficients, values)
+
+    def differentiate(self, differential: DifferentialMap) -> DifferentialMap:
+        return differential.combined(self.coefficients)
 
 
 class ChainDifference(RowMap):
@@ -59,23 +75,49 @@ class ChainDifference(RowMap):
     discount: Float[Array, ""]
 
     def __call__(self, values: Float[Array, "K *rest"]) -> Float[Array, "K *rest"]:
-        return _scale(self.root_weight, values - self.discount * (self.transition @ values))
+        weight = self.root_weight.reshape(-1, *(1,) * (values.ndim - 1))
+        return weight * (values - self.discount * (self.transition @ values))
 
     def transpose(self, u: Float[Array, " K"]) -> Float[Array, " K"]:
         weighted = self.root_weight * u
         return weighted - self.discount * (self.transition.T @ weighted)
 
+    def differentiate(self, differential: DifferentialMap) -> "ChainDerivative":
+        return ChainDerivative(self(differential.value), differential, self)
 
-class HeldTarget(RowMap):
-    """sqrt(w) F(s): the derivative of a residual whose target is held fixed (the semi-gradient)."""
 
-    root_weight: Float[Array, " N"]
+class ChainDerivative(DifferentialMap):
+    """A G, for the G of the values of a chain's states and the chain's own A."""
 
-    def __call__(self, values: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:
-        return _scale(self.root_weight, values)
+    value: Float[Array, " K"]
+    of_values: DifferentialMap
+    difference: ChainDifference
 
-    def transpose(self, u: Float[Array, " N"]) -> Float[Array, " N"]:
-        return self.root_weight * u
+    @property
+    def num_parameters(self) -> int:
+        return self.of_values.num_parameters
+
+    @in_double
+    def rows(self) -> Float[Array, "K n"]:
+        return self.difference(self.of_values.rows())
+
+    @in_double
+    def apply(self, h: Float[Array, " n"]) -> Float[Array, " K"]:
+        return self.difference(self.of_values.apply(h))
+
+    @in_double
+    def transpose(self, u: Float[Array, " K"]) -> Float[Array, " n"]:
+        return self.of_values.transpose(self.difference.transpose(u))
+
+    @in_double
+    def gram_triangle(self) -> Float[Array, "K K"]:
+        # Products of rows cost K^2 n; the Gram matrix of the values costs less in a wide network.
+        if self.num_parameters < 2 * len(self.value):
+            return product_triangle(self.rows())
+        return self.difference(self.difference(self.of_values.gram()).T)
+
+    def combined(self, coefficients: Float[Array, "T m"]) -> DifferentialMap:
+        raise NotImplementedError("a chain's rows are complete")
 
 
 class BellmanProblem(LeastSquaresProblem):
@@ -90,7 +132,7 @@ class BellmanProblem(LeastSquaresProblem):
     inputs: Float[Array, "K d"]
     target: Float[Array, " m"]
     difference: RowMap
-    held: HeldTarget
+    held: WeightedSums
     output_unit: Float[Array, ""] | None = None
 
     def pack(self, network: Any) -> Float[Array, " n"]:
@@ -108,13 +150,12 @@ class BellmanProblem(LeastSquaresProblem):
         return self.difference(network_values(self.network(x), self.inputs)) - self.target
 
     def linearise(self, x: Float[Array, " n"]) -> Linearisation:
-        differential = self._differential(x, self.inputs)
-        residual = self.difference(differential.value) - self.target
-        return Linearisation(residual, differential, self.difference)
+        differential = self.difference.differentiate(self._differential(x, self.inputs))
+        return Linearisation(differential.value - self.target, differential)
 
     def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
         differential = self._differential(x, self.inputs[: len(self.target)])
-        return Linearisation(self.residual(x), differential, self.held)
+        return Linearisation(self.residual(x), self.held.differentiate(differential))
 
     def _differential(self, x: Float[Array, " n"], inputs: Float[Array, "K d"]) -> DifferentialMap:
         differential = differential_map(self.network(x), inputs)
@@ -184,8 +225,8 @@ def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
         packing=Packing(network),
         inputs=jnp.concatenate([data.inputs, successor]),
         target=root_weight * data.reward,
-        difference=SampledDifference(root_weight, data.discount),
-        held=HeldTarget(root_weight),
+        difference=WeightedSums(jnp.stack([root_weight, -root_weight * data.discount])),
+        held=WeightedSums(root_weight[None]),
     )
 
 
@@ -215,7 +256,7 @@ def _chain_problem(network: Any, chain: MarkovChain, features: Any, weight: Any)
         inputs=features,
         target=root_weight * chain.reward,
         difference=ChainDifference(root_weight, transition, jnp.asarray(chain.discount)),
-        held=HeldTarget(root_weight),
+        held=WeightedSums(root_weight[None]),
     )
 
 
@@ -251,8 +292,3 @@ def _check_network(network: Any, problem: BellmanProblem) -> None:
             f"network: it failed on an input of shape ({width},), one state of the data (with the action, "
             f"for Q-factors): {str(error).splitlines()[0]}"
         ) from error
-
-
-def _scale(factor: Float[Array, " N"], array: Float[Array, "N *rest"]) -> Float[Array, "N *rest"]:
-    """Multiply row i of `array` by factor[i]."""
-    return factor.reshape(factor.shape + (1,) * (array.ndim - 1)) * array

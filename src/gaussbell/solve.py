@@ -123,7 +123,7 @@ def solve(
 @eqx.filter_jit
 def _start(problem, solver, x, tolerance, patience, max_steps: int, keep_parameters: bool):
     state = solver.init(problem, x)
-    loss = state.linearisation.loss
+    loss = state.loss
     limits = Limits(
         tolerance,
         patience,
@@ -152,7 +152,7 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
 
     def body(run: Run) -> Run:
         state, info = solver.step(problem, run.state)
-        step, loss = run.step + 1, state.linearisation.loss
+        step, loss = run.step + 1, state.loss
         finite = _all_finite(state)
         better = finite & (loss < run.best_loss)
         best_loss = jnp.where(better, loss, run.best_loss)
@@ -215,7 +215,7 @@ def _first_reason(*reasons: tuple[Bool[Array, ""], Status]) -> Int[Array, ""]:
 def _log_row(state: State, info: StepInfo) -> Float[Array, " 6"]:
     return jnp.stack(
         [
-            state.linearisation.loss,
+            state.loss,
             jnp.linalg.norm(state.gradient),
             info.step_norm,
             info.damping,
@@ -226,7 +226,7 @@ def _log_row(state: State, info: StepInfo) -> Float[Array, " 6"]:
 
 
 def _all_finite(state: State):
-    return jnp.isfinite(state.linearisation.loss) & jnp.isfinite(state.gradient).all()
+    return jnp.isfinite(state.loss) & jnp.isfinite(state.gradient).all()
 
 
 def _traced_solution(problem: LeastSquaresProblem, run: Run) -> Solution:

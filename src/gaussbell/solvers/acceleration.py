@@ -1,5 +1,7 @@
 """Geodesic acceleration: the second-order correction to a step."""
 
+from typing import Any
+
 import jax
 from jaxtyping import Array, Float
 
@@ -12,7 +14,7 @@ def geodesic_correction(
     problem: LeastSquaresProblem,
     state: State,
     space: DampedSolve,
-    factor: Float[Array, "k k"],
+    factor: Any,
     straight: Float[Array, " n"],
 ) -> Float[Array, " n"]:
     """What to add to the step v = `straight`: 1/2 (J'J + c I)^-1 J' r_vv, to be subtracted with it.

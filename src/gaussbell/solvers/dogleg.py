@@ -4,26 +4,38 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
-from gaussbell.linearisation import LeastSquaresProblem, Linearisation
+from gaussbell.linalg import ByShape, LinearSolve
+from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.solvers.acceleration import geodesic_correction
-from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, vanishes
+from gaussbell.solvers.solver import (
+    Solver,
+    State,
+    StepInfo,
+    check_positive,
+    check_space,
+    losses,
+    solve_for,
+    vanishes,
+)
 
-LEAST_DAMPING, LARGEST_DAMPING = 1e-15, 1e-5
-"""Damping of the Gauss-Newton point, beside the trace: only as much as the factorisation needs."""
+ROUNDING, LARGEST_DAMPING = 10.0, 1e-5
+"""Damping of the Gauss-Newton point: this many times the least that the solve can tell from rounding, more
+after a failed factorisation, at most this much beside the square norm of J."""
 
-GOOD_GAIN, BAD_GAIN = 0.99, 0.01
-"""Gain ratios beyond which the region grows or shrinks."""
+RADII = 2.0 ** np.arange(-3, 4)
+"""The radii that a step tries, as multiples of the last one taken."""
 
-GROW, SHRINK = 3.5, 0.25
+FAIR_GAIN = 0.5
+"""Of the radii whose steps keep at least this share of their promise, the one with the lowest loss is taken."""
 
 
 class Region(NamedTuple):
     """What is kept between steps beside the linearisation."""
 
-    matrix: Float[Array, "k k"]
+    system: Any
     radius: Float[Array, ""]
     damping: Float[Array, ""]
 
@@ -34,10 +46,13 @@ class Dogleg(Solver):
         minimise |r - J p| over that path, with |p| <= radius
 
     The Gauss-Newton point is the shortest step that solves the linearised problem, undamped but for what
-    its factorisation needs. A step that keeps its promise lets the region grow, one that breaks it lets it
-    shrink. Each step is bent by the geodesic correction a = -1/2 (J'J)^-1 J' r_vv, at most `bend` / 2 of
-    its length. It follows narrow, curved valleys in far fewer steps than damping does. Near a minimum with
-    a large residual the undamped point may overshoot, and LevenbergMarquardt takes fewer.
+    its factorisation needs. Steps for several radii, an eighth to eight times the last, are tried at once: a
+    loss costs little beside a factorisation. Each step is bent by the geodesic correction
+    a = -1/2 (J'J)^-1 J' r_vv, at most `bend` / 2 of its length.
+
+    An undamped step shrinks all parts of the residual alike, so none is left behind for later: where the
+    residual can reach zero this takes far fewer steps than damping does. Near a minimum with a large
+    residual the undamped point may overshoot, and LevenbergMarquardt takes fewer.
 
     Arguments: `least_gain`, the gain ratio above which a step is taken; `bend`, or None for straight steps;
     `space`, where the Gauss-Newton system is solved.
@@ -53,7 +68,7 @@ class Dogleg(Solver):
 
     least_gain: float | Float[Array, ""] = 1e-4
     bend: float | Float[Array, ""] | None = 0.75
-    space: DampedSolve = SmallerSpace()
+    space: LinearSolve = ByShape()
 
     def __check_init__(self):
         check_positive("least_gain", self.least_gain)
@@ -64,72 +79,97 @@ class Dogleg(Solver):
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
         at = problem.linearise(x)
         gradient = at.gradient()
+        space = solve_for(self.space, at)
         # The first radius is the length of the steepest-descent step: it has the unit of x.
-        radius = jnp.linalg.norm(_steepest_descent(at, gradient))
-        damping = jnp.asarray(LEAST_DAMPING, x.dtype)
-        return State(x, at, gradient, Region(self.space.matrix(at), radius, damping))
+        radius = jnp.linalg.norm(_steepest_descent(gradient, at.jvp(gradient)) * gradient)
+        damping = jnp.asarray(ROUNDING * space.least_damping, x.dtype)
+        return State(x, at.loss, at, gradient, Region(space.system(at), radius, damping))
 
     def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
         at, region = state.linearisation, state.memory
-        damping = region.damping * jnp.trace(region.matrix)
-        factor = factorise(region.matrix, damping)
-        newton = self.space.step(at, factor, at.residual)
+        space = solve_for(self.space, at)
+        damping = region.damping * space.square_norm(region.system)
+        factor = space.factorise(region.system, damping)
+        newton = space.step(at, factor, at.residual)
         factorised = jnp.isfinite(newton).all()
-        descent = _steepest_descent(at, state.gradient)
-        straight = _on_the_path(descent, jnp.where(factorised, newton, descent), region.radius)
-        step = self._bend(problem, state, factor, straight)
-        trial = state.x - step
 
-        predicted = at.loss - 0.5 * jnp.sum((at.residual - at.jvp(straight)) ** 2)
-        decrease = at.loss - problem.loss(trial)
-        gain_ratio = decrease / predicted
+        # Every point of the path is a g + b v, with g the gradient and v the Gauss-Newton point.
+        slope = at.jvp(state.gradient)
+        descent = _steepest_descent(state.gradient, slope)
+        newton = jnp.where(factorised, newton, descent * state.gradient)
+        a, b = _on_the_path(descent * state.gradient, newton, RADII * region.radius)
+        straight = (a * descent)[:, None] * state.gradient + b[:, None] * newton
+        linear = at.residual - ((a * descent)[:, None] * slope + b[:, None] * at.jvp(newton))
+        predicted = state.loss - 0.5 * jnp.sum(linear**2, axis=1)
+
+        steps = straight + self._bend(problem, state, space, factor, straight)
+        loss = losses(problem, state.x - steps, len(at.residual))
+        decrease = state.loss - loss
         # An overflow gives NaN, which is not above anything: rejected.
-        accepted = (decrease > self.least_gain * predicted) & (decrease > 0)
+        gain_ratio = jnp.where(jnp.isnan(loss), -jnp.inf, decrease / predicted)
+        fair = gain_ratio > FAIR_GAIN
+        best = jnp.where(fair.any(), jnp.argmax(jnp.where(fair, decrease, -jnp.inf)), jnp.argmax(gain_ratio))
+        accepted = (gain_ratio[best] > self.least_gain) & (decrease[best] > 0)
+        length = jnp.linalg.norm(straight[best])
         resized = region._replace(
-            radius=region.radius
-            * jnp.where(gain_ratio > GOOD_GAIN, GROW, jnp.where(gain_ratio > BAD_GAIN, 1.0, SHRINK)),
+            radius=jnp.where(accepted & fair.any(), length, RADII[0] * region.radius),
             damping=jnp.where(factorised, region.damping, jnp.minimum(100 * region.damping, LARGEST_DAMPING)),
         )
 
         def move() -> State:
+            trial = state.x - steps[best]
             there = problem.linearise(trial)
-            return State(trial, there, there.gradient(), resized._replace(matrix=self.space.matrix(there)))
+            moved = resized._replace(system=space.system(there))
+            return State(trial, there.loss, there, there.gradient(), moved)
 
         def stay() -> State:
-            return State(state.x, at, state.gradient, resized)
+            return State(state.x, state.loss, at, state.gradient, resized)
 
         after = jax.lax.cond(accepted, move, stay)
-        info = StepInfo(jnp.linalg.norm(step), damping, gain_ratio, accepted, vanishes(straight, state.x))
+        info = StepInfo(
+            step_norm=jnp.linalg.norm(steps[best]),
+            damping=damping,
+            gain_ratio=gain_ratio[best],
+            accepted=accepted,
+            vanished=vanishes(straight[best], state.x),
+        )
         return after, info
 
-    def _bend(self, problem: LeastSquaresProblem, state: State, factor: Any, straight: Any) -> Any:
-        """The step with its second-order correction, no longer than `bend` allows."""
+    def _bend(
+        self, problem: LeastSquaresProblem, state: State, space: Any, factor: Any, straight: Any
+    ) -> Float[Array, "k n"]:
+        """The second-order corrections of steps that lie nearly in one direction, no longer than allowed."""
         if self.bend is None:
-            return straight
-        correction = geodesic_correction(problem, state, self.space, factor, straight)
-        length, limit = jnp.linalg.norm(correction), 0.5 * self.bend * jnp.linalg.norm(straight)
-        share = jnp.where(length > limit, limit / length, 1.0)
-        return straight + jnp.where(jnp.isfinite(correction), share * correction, 0.0)
+            return jnp.zeros_like(straight)
+        middle = straight[len(RADII) // 2]
+        correction = geodesic_correction(problem, state, space, factor, middle)
+        correction = jnp.where(jnp.isfinite(correction).all(), correction, 0.0)
+        # Curvature grows with the square of the length.
+        lengths = jnp.linalg.norm(straight, axis=1)
+        share = (lengths / jnp.linalg.norm(middle)) ** 2
+        bent = share * jnp.linalg.norm(correction)
+        limit = 0.5 * self.bend * lengths
+        share = jnp.where(bent > limit, share * limit / jnp.where(bent > 0, bent, 1.0), share)
+        return jnp.where(lengths > 0, share, 0.0)[:, None] * correction
 
 
-def _steepest_descent(at: Linearisation, gradient: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The minimiser of |r - J p| along the gradient."""
-    slope = at.jvp(gradient)
+def _steepest_descent(gradient: Float[Array, " n"], slope: Float[Array, " m"]) -> Float[Array, ""]:
+    """The multiple t of the gradient g that minimises |r - t J g|, with slope = J g."""
     curvature = slope @ slope
-    return (
-        jnp.where(curvature > 0, gradient @ gradient / jnp.where(curvature > 0, curvature, 1.0), 0.0)
-        * gradient
-    )
+    return jnp.where(curvature > 0, gradient @ gradient / jnp.where(curvature > 0, curvature, 1.0), 0.0)
 
 
 def _on_the_path(
-    descent: Float[Array, " n"], newton: Float[Array, " n"], radius: Float[Array, ""]
-) -> Float[Array, " n"]:
-    """The last point within the radius on the way from zero to `descent` to `newton`."""
+    descent: Float[Array, " n"], newton: Float[Array, " n"], radii: Float[Array, " k"]
+) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """The last points within the radii on the way from zero to `descent` to `newton`, as shares of both."""
     leg = newton - descent
-    a, b, c = leg @ leg, descent @ leg, descent @ descent - radius**2
+    a, b, c = leg @ leg, descent @ leg, descent @ descent - radii**2
     share = (-b + jnp.sqrt(jnp.maximum(b**2 - a * c, 0.0))) / jnp.where(a > 0, a, 1.0)
-    inside = descent + jnp.clip(share, 0.0, 1.0) * leg
+    share = jnp.clip(share, 0.0, 1.0)
     length = jnp.linalg.norm(descent)
-    cut = descent * (radius / jnp.where(length > 0, length, 1.0))
-    return jnp.where(jnp.linalg.norm(newton) <= radius, newton, jnp.where(length >= radius, cut, inside))
+    on_first_leg, whole = length >= radii, jnp.linalg.norm(newton) <= radii
+    cut = radii / jnp.where(length > 0, length, 1.0)
+    of_descent = jnp.where(whole, 0.0, jnp.where(on_first_leg, cut, 1 - share))
+    of_newton = jnp.where(whole, 1.0, jnp.where(on_first_leg, 0.0, share))
+    return of_descent, of_newton

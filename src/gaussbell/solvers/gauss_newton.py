@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gaussbell.linalg import DampedSolve, SmallerSpace, damped_step
+from gaussbell.linalg import ByShape, LinearSolve, damped_step
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
 from gaussbell.solvers.solver import Direction, FixedStep, State, check_positive, check_space
 
@@ -26,7 +26,7 @@ class GaussNewton(FixedStep):
 
     step_size: float | Float[Array, ""] = 1.0
     damping: float | Float[Array, ""] = 1e-5
-    space: DampedSolve = SmallerSpace()
+    space: LinearSolve = ByShape()
 
     def __check_init__(self):
         check_positive("step_size", self.step_size)
@@ -57,7 +57,7 @@ class SemiGaussNewton(FixedStep):
 
     step_size: float | Float[Array, ""] = 1.0
     damping: float | Float[Array, ""] = 1e-5
-    space: DampedSolve = SmallerSpace()
+    space: LinearSolve = ByShape()
 
     def __check_init__(self):
         check_positive("step_size", self.step_size)
@@ -77,7 +77,7 @@ class SemiGaussNewton(FixedStep):
 
 def _damped_newton(
     state: State,
-    space: DampedSolve,
+    space: LinearSolve,
     step_size: float | Float[Array, ""],
     damping: float | Float[Array, ""],
 ) -> Direction:

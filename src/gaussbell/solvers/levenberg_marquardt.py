@@ -7,21 +7,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from gaussbell.linalg import DampedSolve, SmallerSpace, factorise
+from gaussbell.linalg import ByShape, DampedSolve, LinearSolve
 from gaussbell.linearisation import LeastSquaresProblem
 from gaussbell.precision import read_count
 from gaussbell.solvers.acceleration import geodesic_correction
-from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, vanishes
+from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, solve_for, vanishes
 
 LEAST_FACTOR, LARGEST_FACTOR = 1e-20, 1e100
-"""Bounds on the damping factor: below, damping no longer matters; above, there is no step."""
+"""Bounds on the damping factor: below, damping no longer matters; above, there is no step. The damping itself
+is never below what the linear solve can tell from rounding."""
 
 
 class Memory(NamedTuple):
     """What is kept between steps beside the linearisation."""
 
-    matrix: Float[Array, "k k"]
-    """J'J or JJ' of the current linearisation: a rejected step needs it again."""
+    system: Any
+    """What the dampings of the current linearisation share: a rejected step needs it again."""
     factor: Float[Array, ""]
     growth: Float[Array, ""]
     """What the next rejection multiplies the factor by."""
@@ -62,7 +63,7 @@ class LevenbergMarquardt(Solver):
     least_gain: float | Float[Array, ""] = 1e-4
     bend: float | Float[Array, ""] | None = 0.75
     lookback: int = eqx.field(static=True, default=1)
-    space: DampedSolve = SmallerSpace()
+    space: LinearSolve = ByShape()
 
     def __check_init__(self):
         check_positive("initial_factor", self.initial_factor)
@@ -74,29 +75,32 @@ class LevenbergMarquardt(Solver):
 
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
         at = problem.linearise(x)
-        matrix = self.space.matrix(at)
-        size = jnp.trace(matrix) / min(len(at.residual), len(x))
+        space = solve_for(self.space, at)
+        system = space.system(at)
+        size = space.square_norm(system) / min(len(at.residual), len(x))
         norm = jnp.linalg.norm(at.residual)
         memory = Memory(
-            matrix=matrix,
+            system=system,
             factor=jnp.asarray(self.initial_factor, x.dtype),
             growth=jnp.asarray(2.0, x.dtype),
             unit=jnp.where(norm > 0, size / norm, 1.0),
             recent=jnp.full(self.lookback, at.loss),
         )
-        return State(x, at, at.gradient(), memory)
+        return State(x, at.loss, at, at.gradient(), memory)
 
     def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
         at, memory = state.linearisation, state.memory
+        space = solve_for(self.space, at)
         damping = memory.factor * memory.unit * jnp.linalg.norm(at.residual)
-        factor = factorise(memory.matrix, damping)
-        straight = self.space.step(at, factor, at.residual)
-        step, bent_too_far = self._bend(problem, state, factor, straight)
+        damping = jnp.maximum(damping, space.least_damping * space.square_norm(memory.system))
+        factor = space.factorise(memory.system, damping)
+        straight = space.step(at, factor, at.residual)
+        step, bent_too_far = self._bend(problem, state, space, factor, straight)
         trial = state.x - step
 
         predicted = 0.5 * (jnp.vdot(state.gradient, straight) + damping * jnp.vdot(straight, straight))
         loss = problem.loss(trial)
-        gain_ratio = (at.loss - loss) / predicted
+        gain_ratio = (state.loss - loss) / predicted
         # A failed factorisation or an overflow gives NaN, which is not above anything: rejected.
         decrease = jnp.max(memory.recent) - loss
         accepted = (decrease > self.least_gain * predicted) & (decrease > 0) & ~bent_too_far
@@ -106,27 +110,29 @@ class LevenbergMarquardt(Solver):
             shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
             shrink = jnp.minimum(shrink, 2.0)  # a step that only a look back allowed has a negative gain
             lowered = memory._replace(
-                matrix=self.space.matrix(there),
+                system=space.system(there),
                 factor=jnp.maximum(memory.factor * shrink, LEAST_FACTOR),
                 growth=jnp.full_like(memory.growth, 2.0),
                 recent=jnp.append(memory.recent[1:], loss),
             )
-            return State(trial, there, there.gradient(), lowered)
+            return State(trial, there.loss, there, there.gradient(), lowered)
 
         def stay() -> State:
             raised = memory._replace(
                 factor=jnp.minimum(memory.factor * memory.growth, LARGEST_FACTOR),
                 growth=jnp.minimum(memory.growth * 2, LARGEST_FACTOR),
             )
-            return State(state.x, at, state.gradient, raised)
+            return State(state.x, state.loss, at, state.gradient, raised)
 
         after = jax.lax.cond(accepted, move, stay)
         return after, StepInfo(jnp.linalg.norm(step), damping, gain_ratio, accepted, vanishes(step, state.x))
 
-    def _bend(self, problem: LeastSquaresProblem, state: State, factor: Any, straight: Any) -> Any:
+    def _bend(
+        self, problem: LeastSquaresProblem, state: State, space: DampedSolve, factor: Any, straight: Any
+    ) -> Any:
         """The step with its second-order correction, and whether that is too large to be believed."""
         if self.bend is None:
             return straight, jnp.asarray(False)
-        correction = geodesic_correction(problem, state, self.space, factor, straight)
+        correction = geodesic_correction(problem, state, space, factor, straight)
         too_far = 2 * jnp.linalg.norm(correction) > self.bend * jnp.linalg.norm(straight)
         return straight + correction, too_far

@@ -10,14 +10,18 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from gaussbell.linalg import DampedSolve
+from gaussbell.linalg import DampedSolve, LinearSolve
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
+
+MOST_TOGETHER = 2**22
+"""Rows times parameters up to which several losses are computed at once."""
 
 
 class State(eqx.Module):
-    """What is carried from step to step: the iterate, the residual and derivative there, a memory."""
+    """What is carried from step to step: the iterate, its loss, derivatives there, a memory."""
 
     x: Float[Array, " n"]
+    loss: Float[Array, ""]
     linearisation: Linearisation
     gradient: Float[Array, " n"]
     memory: Any = None
@@ -70,12 +74,12 @@ class FixedStep(Solver):
 
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
         linearisation = self.linearise(problem, x)
-        return State(x, linearisation, linearisation.gradient())
+        return State(x, linearisation.loss, linearisation, linearisation.gradient())
 
     def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
         step, predicted = self.direction(state)
         after = self.init(problem, state.x - step)
-        decrease = state.linearisation.loss - after.linearisation.loss
+        decrease = state.loss - after.loss
         info = StepInfo(
             step_norm=jnp.linalg.norm(step),
             damping=jnp.asarray(self.reported_damping, step.dtype),
@@ -84,6 +88,12 @@ class FixedStep(Solver):
             vanished=vanishes(step, state.x),
         )
         return after, info
+
+
+def losses(problem: LeastSquaresProblem, points: Float[Array, "k n"], num_rows: int) -> Float[Array, " k"]:
+    """The losses at several points: all at once in a small problem, one after the other in a large one."""
+    together = num_rows * points.shape[1] <= MOST_TOGETHER
+    return jax.vmap(problem.loss)(points) if together else jax.lax.map(problem.loss, points)
 
 
 def vanishes(step: Float[Array, " n"], x: Float[Array, " n"]) -> Bool[Array, ""]:
@@ -105,7 +115,12 @@ def check_positive(name: str, value: Any, *, zero_allowed: bool = False) -> None
 
 def check_space(space: Any) -> None:
     """Raise ValueError unless `space` is an object that computes damped steps."""
-    if not isinstance(space, DampedSolve):
+    if not isinstance(space, LinearSolve):
         raise ValueError(
-            f"space={space!r}: give an object such as gaussbell.linalg.SampleSpace() or ParameterSpace()."
+            f"space={space!r}: give an object such as gaussbell.linalg.ByShape(), SampleSpace() or MatrixFree()."
         )
+
+
+def solve_for(space: LinearSolve, at: Linearisation) -> DampedSolve:
+    """The way to compute damped steps for the shape of this linearisation."""
+    return space.for_shape(at.residual.shape[0], at.num_parameters)
