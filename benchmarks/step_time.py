@@ -18,7 +18,7 @@ from rich.table import Table
 import gaussbell as gb
 from gaussbell import records
 
-SIZES = [((2, 10, 10, 1), 100, 500), ((2, 50, 50, 1), 500, 10)]
+SIZES = [((2, 10, 10, 1), 100, 500), ((2, 50, 50, 1), 500, 10), ((2, 50, 50, 1), 2000, 3)]
 """Architecture, rows, and steps in one solve."""
 
 TURNS = 3

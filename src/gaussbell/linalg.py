@@ -9,6 +9,7 @@ products with J and J'. `ByShape` picks among the three.
 """
 
 import abc
+import itertools
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
@@ -273,7 +274,7 @@ def row_blocks(size: int) -> list[tuple[int, int]]:
     """The first and last rows of blocks of a triangle that are worth forming separately."""
     count = min(max(1, round(size / BLOCK_ROWS)), MOST_BLOCKS)
     ends = np.linspace(0, size, count + 1).astype(int).tolist()
-    return list(zip(ends[:-1], ends[1:], strict=True))
+    return list(itertools.pairwise(ends))
 
 
 def mirror(triangle: Float[Array, "k k"]) -> Float[Array, "k k"]:

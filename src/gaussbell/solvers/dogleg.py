@@ -29,7 +29,7 @@ RADII = 2.0 ** np.arange(-3, 4)
 """The radii that a step tries, as multiples of the last one taken."""
 
 FAIR_GAIN = 0.5
-"""Of the radii whose steps keep at least this share of their promise, the one with the lowest loss is taken."""
+"""Of the steps that keep at least this share of their promise, the one with the lowest loss is taken."""
 
 
 class Region(NamedTuple):

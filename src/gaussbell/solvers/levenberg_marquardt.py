@@ -14,8 +14,7 @@ from gaussbell.solvers.acceleration import geodesic_correction
 from gaussbell.solvers.solver import Solver, State, StepInfo, check_positive, check_space, solve_for, vanishes
 
 LEAST_FACTOR, LARGEST_FACTOR = 1e-20, 1e100
-"""Bounds on the damping factor: below, damping no longer matters; above, there is no step. The damping itself
-is never below what the linear solve can tell from rounding."""
+"""Bounds on the damping factor: below, damping no longer matters; above, there is no step."""
 
 
 class Memory(NamedTuple):
@@ -92,7 +91,6 @@ class LevenbergMarquardt(Solver):
         at, memory = state.linearisation, state.memory
         space = solve_for(self.space, at)
         damping = memory.factor * memory.unit * jnp.linalg.norm(at.residual)
-        damping = jnp.maximum(damping, space.least_damping * space.square_norm(memory.system))
         factor = space.factorise(memory.system, damping)
         straight = space.step(at, factor, at.residual)
         step, bent_too_far = self._bend(problem, state, space, factor, straight)

@@ -117,7 +117,7 @@ def check_space(space: Any) -> None:
     """Raise ValueError unless `space` is an object that computes damped steps."""
     if not isinstance(space, LinearSolve):
         raise ValueError(
-            f"space={space!r}: give an object such as gaussbell.linalg.ByShape(), SampleSpace() or MatrixFree()."
+            f"space={space!r}: give an object such as gaussbell.linalg.SampleSpace() or MatrixFree()."
         )
 
 
