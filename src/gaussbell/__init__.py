@@ -9,9 +9,13 @@ from gaussbell.networks import MLP, ValueFunction
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
 from gaussbell.solvers import (
+    BacktrackingGaussNewton,
     Dogleg,
+    FirstOrder,
     GaussNewton,
     LevenbergMarquardt,
+    Minibatch,
+    ResidualAlgorithm,
     ResidualGradient,
     SemiGaussNewton,
     SemiGradient,
@@ -22,13 +26,17 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MLP",
+    "BacktrackingGaussNewton",
     "Dogleg",
     "FiniteMDP",
+    "FirstOrder",
     "GaussNewton",
     "History",
     "LevenbergMarquardt",
     "MarkovChain",
+    "Minibatch",
     "Progress",
+    "ResidualAlgorithm",
     "ResidualGradient",
     "SemiGaussNewton",
     "SemiGradient",

@@ -13,7 +13,7 @@ from gaussbell.precision import as_double, callers_dtype, in_double
 from gaussbell.residuals import BellmanProblem, bellman_problem, match_output
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress, solve
-from gaussbell.solvers import LevenbergMarquardt, Solver
+from gaussbell.solvers import Dogleg, LevenbergMarquardt, Solver
 from gaussbell.transitions import Transitions
 
 RELATIVE_TOLERANCE = 1e-10
@@ -48,7 +48,9 @@ def evaluate(
     `solver` of your own the fit starts from the network just as it is.
 
     Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
-    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default LevenbergMarquardt(); `tolerance`, the
+    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default Dogleg() where
+    there are at least as many parameters as rows, so that the residual can reach zero, and
+    LevenbergMarquardt() otherwise; `tolerance`, the
     msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features` (K, d) and
     `weight` (K,), for a finite chain: the network's input for each state and how much it counts (by default
     its number and its stationary probability); the rest as in `least_squares`.
@@ -69,13 +71,17 @@ def evaluate(
     return solve(
         problem,
         start,
-        LevenbergMarquardt() if solver is None else solver,
+        _default_solver(problem, start) if solver is None else solver,
         max_steps=max_steps,
         tolerance=_default_tolerance(problem, start) if tolerance is None else tolerance,
         patience=patience,
         on_progress=on_progress,
         keep_parameters=keep_parameters,
     )
+
+
+def _default_solver(problem: BellmanProblem, start: Float[Array, " n"]) -> Solver:
+    return Dogleg() if len(start) >= len(problem.target) else LevenbergMarquardt()
 
 
 def _default_tolerance(problem: BellmanProblem, start: Float[Array, " n"]) -> Float[Array, ""]:

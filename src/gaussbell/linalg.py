@@ -10,6 +10,7 @@ products with J and J'. `ByShape` picks among the three.
 
 import abc
 import itertools
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
@@ -25,6 +26,10 @@ BLOCK_ROWS = 128
 
 MOST_BLOCKS = 16
 """Every block is a piece of program to compile."""
+
+
+LARGEST_COPIED = 2**23
+"""Numbers in a matrix (64 MiB) up to which parts of it are copied for speed."""
 
 
 class Linearised(Protocol):
@@ -169,8 +174,8 @@ class MatrixFree(DampedSolve):
     500
     """
 
-    rows: int = eqx.field(static=True, default=1000)
-    tolerance: float = eqx.field(static=True, default=1e-4)
+    rows: int = eqx.field(static=True, default=4000)
+    tolerance: float = eqx.field(static=True, default=1e-3)
     max_iterations: int = eqx.field(static=True, default=200)
 
     least_damping: ClassVar[float] = 1e-10
@@ -204,9 +209,7 @@ class MatrixFree(DampedSolve):
         def damped(v: Float[Array, " n"]) -> Float[Array, " n"]:
             return at.vjp(at.jvp(v)) + factor.damping * v
 
-        return jax.scipy.sparse.linalg.cg(
-            damped, at.vjp(residual), tol=self.tolerance, maxiter=self.max_iterations, M=factor
-        )[0]
+        return conjugate_gradients(damped, at.vjp(residual), factor, self.tolerance, self.max_iterations)
 
 
 class ByShape(LinearSolve):
@@ -239,6 +242,37 @@ def damped_step(space: LinearSolve, at: Linearised, damping: Float[Array, ""]) -
     return chosen.step(at, chosen.factorise_anyway(chosen.system(at), damping), at.residual)
 
 
+def conjugate_gradients(
+    product: Callable[[Float[Array, " n"]], Float[Array, " n"]],
+    right: Float[Array, " n"],
+    precondition: Callable[[Float[Array, " n"]], Float[Array, " n"]],
+    tolerance: float,
+    max_iterations: int,
+) -> Float[Array, " n"]:
+    """The solution x of product(x) = right, until the residual is `tolerance` of its first size.
+
+    Residuals are measured in the norm of the preconditioner, which sees small eigenvalues as well as large.
+    """
+
+    def goes_on(carry):
+        *_, size, count = carry
+        return (size > tolerance**2 * first_size) & (count < max_iterations)
+
+    def improve(carry):
+        x, residual, direction, size, count = carry
+        image = product(direction)
+        length = size / jnp.vdot(direction, image)
+        x, residual = x + length * direction, residual - length * image
+        preconditioned = precondition(residual)
+        new_size = jnp.vdot(residual, preconditioned)
+        return x, residual, preconditioned + (new_size / size) * direction, new_size, count + 1
+
+    direction = precondition(right)
+    first_size = jnp.vdot(right, direction)
+    start = (jnp.zeros_like(right), right, direction, first_size, jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(goes_on, improve, start)[0]
+
+
 def cholesky(triangle: Float[Array, "k k"], damping: Float[Array, ""]) -> Float[Array, "k k"]:
     """The Cholesky factor of a symmetric matrix + damping I; NaN where that is not positive definite."""
     shifted = triangle + damping * jnp.eye(triangle.shape[0], dtype=triangle.dtype)
@@ -263,16 +297,18 @@ def spectral_factor(triangle: Float[Array, "k k"], damping: Float[Array, ""]) ->
 def product_triangle(matrix: Float[Array, "k q"]) -> Float[Array, "k k"]:
     """matrix @ matrix.T on and below the diagonal, and zeros in most places above it."""
     size = matrix.shape[0]
+    # Each block copies its operands: more than a few would not pay, and not at all for a large matrix.
+    most = 4 if matrix.size <= LARGEST_COPIED else 1
     blocks = [
         jnp.pad(matrix[start:end] @ matrix[:end].T, ((0, 0), (0, size - end)))
-        for start, end in row_blocks(size)
+        for start, end in row_blocks(size, most)
     ]
     return blocks[0] if len(blocks) == 1 else jnp.concatenate(blocks)
 
 
-def row_blocks(size: int) -> list[tuple[int, int]]:
+def row_blocks(size: int, most: int = MOST_BLOCKS) -> list[tuple[int, int]]:
     """The first and last rows of blocks of a triangle that are worth forming separately."""
-    count = min(max(1, round(size / BLOCK_ROWS)), MOST_BLOCKS)
+    count = min(max(1, round(size / BLOCK_ROWS)), most)
     ends = np.linspace(0, size, count + 1).astype(int).tolist()
     return list(itertools.pairwise(ends))
 

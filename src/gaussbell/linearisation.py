@@ -94,6 +94,18 @@ class LeastSquaresProblem(eqx.Module):
     def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
         """The same residual, with the derivative taken as if its target did not depend on x."""
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, where they stand alone."""
+        raise ValueError(
+            "solver: minibatches need rows that stand alone, as those of gaussbell.Transitions do. Here use "
+            "gaussbell.LevenbergMarquardt or Dogleg."
+        )
+
+    def take(self, rows: Int[Array, " s"]) -> "LeastSquaresProblem":
+        """Some of the rows, scaled so that their loss estimates the loss of all."""
+        raise NotImplementedError("only where num_rows is known")
+
     def loss(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """Half the sum of squares of the residual."""
         residual = self.residual(x)

@@ -14,6 +14,7 @@ derivative is A G. A semi-gradient keeps only sqrt(w) G(s): it drops the success
 """
 
 import abc
+import math
 from typing import Any, cast
 
 import equinox as eqx
@@ -21,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gaussbell import encodings
 from gaussbell.derivatives import differential_map
@@ -156,6 +157,23 @@ class BellmanProblem(LeastSquaresProblem):
     def linearise_held(self, x: Float[Array, " n"]) -> Linearisation:
         differential = self._differential(x, self.inputs[: len(self.target)])
         return Linearisation(self.residual(x), self.held.differentiate(differential))
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.target) if isinstance(self.difference, WeightedSums) else super().num_rows
+
+    def take(self, rows: Int[Array, " s"]) -> "BellmanProblem":
+        difference = cast(WeightedSums, self.difference)
+        terms, size = difference.coefficients.shape
+        scale = math.sqrt(size / len(rows))
+        return BellmanProblem(
+            packing=self.packing,
+            inputs=self.inputs.reshape(terms, size, -1)[:, rows].reshape(terms * len(rows), -1),
+            target=scale * self.target[rows],
+            difference=WeightedSums(scale * difference.coefficients[:, rows]),
+            held=WeightedSums(scale * self.held.coefficients[:, rows]),
+            output_unit=self.output_unit,
+        )
 
     def _differential(self, x: Float[Array, " n"], inputs: Float[Array, "K d"]) -> DifferentialMap:
         differential = differential_map(self.network(x), inputs)

@@ -178,6 +178,8 @@ def _advance(problem, solver, limits: Limits, run: Run, stop_at) -> Run:
         )
 
     run = jax.lax.while_loop(goes_on, body, run)
+    if run.state.linearisation is None:
+        return run
     misnamed = (run.status == Status.STATIONARY.code) & ~_is_critical(run.state)
     status = jnp.where(misnamed, jnp.asarray(Status.STAGNATED.code, jnp.int32), run.status)
     return eqx.tree_at(lambda run: run.status, run, status)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
-from gaussbell.solvers.solver import Direction, FixedStep, State, check_positive
+from gaussbell.solvers.solver import Direction, FixedStep, State, check_positive, check_share
 
 
 class ResidualGradient(FixedStep):
@@ -51,6 +51,42 @@ class SemiGradient(FixedStep):
 
     def linearise(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> Linearisation:
         return problem.linearise_held(x)
+
+    def direction(self, state: State) -> Direction:
+        return _along_gradient(state, self.step_size)
+
+    @property
+    def reported_damping(self) -> float:
+        return 0.0
+
+
+class ResidualAlgorithm(FixedStep):
+    """Baird's residual algorithm: descent along a mean of the complete gradient and the semi-gradient.
+
+        x <- x - step_size (weight J'r + (1 - weight) G'r)
+
+    With weight 1 it is ResidualGradient, with weight 0 SemiGradient. Between them lies a weight above which
+    it cannot diverge; it depends on the problem, so it is one more number to tune. Here to be compared with.
+
+    >>> import gaussbell as gb
+    >>> gb.ResidualAlgorithm(step_size=0.01, weight=0.5)
+    ResidualAlgorithm(step_size=0.01, weight=0.5)
+    """
+
+    step_size: float | Float[Array, ""] = 0.01
+    weight: float | Float[Array, ""] = 0.5
+
+    def __check_init__(self):
+        check_positive("step_size", self.step_size)
+        check_share("weight", self.weight)
+
+    def linearise(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> Linearisation:
+        return problem.linearise(x)
+
+    def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
+        at = self.linearise(problem, x)
+        semi_gradient = problem.linearise_held(x).gradient()
+        return State(x, at.loss, at, self.weight * at.gradient() + (1 - self.weight) * semi_gradient)
 
     def direction(self, state: State) -> Direction:
         return _along_gradient(state, self.step_size)

@@ -22,7 +22,8 @@ class State(eqx.Module):
 
     x: Float[Array, " n"]
     loss: Float[Array, ""]
-    linearisation: Linearisation
+    linearisation: Any
+    """A Linearisation; None for methods that never look at all rows at once."""
     gradient: Float[Array, " n"]
     memory: Any = None
 
@@ -111,6 +112,13 @@ def check_positive(name: str, value: Any, *, zero_allowed: bool = False) -> None
     if not is_number or not all(0 <= v < np.inf and (v > 0 or zero_allowed) for v in np.ravel(value)):
         floor = "from 0 up" if zero_allowed else "above 0"
         raise ValueError(f"{name}={value!r}: give a finite number {floor}.")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise ValueError unless a setting is a number from 0 to 1; traced settings pass."""
+    check_positive(name, value, zero_allowed=True)
+    if not isinstance(value, Tracer) and np.any(np.asarray(value) > 1):
+        raise ValueError(f"{name}={value!r}: give a number from 0 to 1.")
 
 
 def check_space(space: Any) -> None:
