@@ -1,9 +1,9 @@
 """One damped step of a large problem: seconds and peak memory, by each way to solve it.
 
 Every case runs in a process of its own, so that peak memory is its own; the libraries themselves take about
-0.3 GiB of it. The step is computed twice and the second time counts. A damping of 1e-4 of the mean eigenvalue
-is typical of a solve under way. Ways: sample space with the Gram matrix from layer factors, sample space with dense rows,
-and matrix-free conjugate gradients, whose relative distance from the exact step is given too where that is known.
+0.3 GiB of it. The step is computed twice and the second time counts. A damping of 1e-4 of the mean
+eigenvalue is typical of a solve under way. Ways: sample space with the Gram matrix from layer factors; sample
+space with dense rows; matrix-free conjugate gradients, to the default tolerance.
 """
 
 import argparse

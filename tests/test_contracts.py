@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import gaussbell as gb
@@ -16,6 +17,10 @@ SOLVERS = [
     gb.SemiGradient(0.001),
     gb.LevenbergMarquardt(),
     gb.Dogleg(),
+    gb.BacktrackingGaussNewton(1e-3),
+    gb.ResidualAlgorithm(0.001, 0.5),
+    gb.FirstOrder(optax.adam(0.01)),
+    gb.Minibatch(rows=4),
 ]
 STEPS = 15
 TOLERANCE = 1e-6
@@ -43,6 +48,12 @@ def _sum_of_tanh(slopes, s):
     return jnp.tanh(slopes @ s).sum()
 
 
+def standing_alone(problem, solver):
+    """Minibatches need rows that stand alone."""
+    if isinstance(solver, gb.Minibatch) and problem is on_the_star:
+        pytest.skip("the rows of a chain do not stand alone")
+
+
 PROBLEMS = [on_the_star, on_samples, on_samples_with_a_foreign_network]
 
 every_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
@@ -52,6 +63,7 @@ every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.__n
 @every_solver
 @every_problem
 def test_plain_jit_and_vmap_agree_and_are_finite(problem, solver):
+    standing_alone(problem, solver)
     keys = jax.random.split(jax.random.key(5), 3)
     batch = jax.vmap(lambda key: problem(key, solver))(keys)
     compiled = jax.jit(lambda key: problem(key, solver))(keys[0])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 import gaussbell as gb
-from gaussbell.differential import DenseRows
+from gaussbell.differential import DenseRows, OnDemand
 from gaussbell.layer_factors import LayerFactors
-from gaussbell.linalg import ByShape, ParameterSpace, SampleSpace, damped_step
+from gaussbell.linalg import ByShape, MatrixFree, ParameterSpace, SampleSpace, damped_step
 from gaussbell.linearisation import Linearisation
 from problems import chain_loss, packed, random_mdp, random_transitions, relative_error, sampled_loss
 from tolerances import CURVATURE, DIFFERENCES, EXACT, SOLVED
@@ -162,6 +162,90 @@ def test_structured_gram_gives_the_same_step_as_dense_rows():
     assert relative_error(at.gram(), rows @ rows.T) <= EXACT
     dense = rows.T @ np.linalg.solve(rows @ rows.T + 1e-3 * np.eye(20), at.residual)
     assert relative_error(damped_step(ByShape(), at, jnp.asarray(1e-3)), dense) <= SOLVED
+
+
+@pytest.mark.parametrize("sizes", [(2, 60, 60, 1), (3, 200, 1), (2, 5, 5, 1)], ids=str)
+@pytest.mark.parametrize("rows", [1, 127, 300])
+def test_triangles_by_blocks_are_those_of_the_jacobian(sizes, rows):
+    at = gb.linearise(gb.MLP(sizes, key=0), random_transitions(rows=rows, width=sizes[0]))
+    jacobian = np.asarray(at.jacobian())
+    assert relative_error(np.tril(at.gram_triangle()), np.tril(jacobian @ jacobian.T)) <= EXACT
+    assert relative_error(np.tril(at.normal_triangle()), np.tril(jacobian.T @ jacobian)) <= EXACT
+    some = jnp.array([0, rows - 1, rows // 2])
+    assert relative_error(at.take(some).jacobian(), jacobian[some]) <= EXACT
+
+
+def test_normal_matrix_by_blocks_of_rows(monkeypatch):
+    at = gb.linearise(gb.MLP((2, 6, 1), key=0), random_transitions(rows=53))
+    jacobian = np.asarray(at.jacobian())
+    monkeypatch.setattr(gb.layer_factors, "NORMAL_BLOCK_NUMBERS", 10 * at.num_parameters)
+    assert relative_error(at.hessian(), jacobian.T @ jacobian) <= EXACT
+
+
+def test_derivatives_on_demand_are_those_of_dense_rows(monkeypatch):
+    network = gb.ValueFunction(jnp.ones((5, 2)), lambda w, s: jnp.tanh(w @ s).sum())
+    data = random_transitions(rows=8)
+    dense = gb.linearise(network, data)
+    monkeypatch.setattr(gb.derivatives, "MOST_DENSE_NUMBERS", 1)
+    demanded = gb.linearise(network, data)
+    assert isinstance(demanded.differential, OnDemand)
+    assert relative_error(demanded.jacobian(), dense.jacobian()) <= EXACT
+    assert relative_error(demanded.jvp(jnp.arange(10.0)), dense.jvp(jnp.arange(10.0))) <= EXACT
+    assert relative_error(demanded.vjp(jnp.arange(8.0)), dense.vjp(jnp.arange(8.0))) <= EXACT
+    assert relative_error(demanded.gram(), dense.gram()) <= EXACT
+
+
+@pytest.mark.parametrize("rows", [5, 40, 1000])
+@pytest.mark.parametrize("kind", ["samples", "chain", "function"])
+def test_conjugate_gradients_give_the_dense_step(kind, rows):
+    if kind == "samples":
+        at = gb.linearise(gb.MLP((2, 20, 20, 1), key=0), random_transitions(rows=60))
+    elif kind == "chain":
+        chain = random_mdp(states=30).under()
+        at = gb.linearise(gb.MLP((1, 8, 1), key=0), chain)
+    else:
+        rng = np.random.default_rng(0)
+        matrix = jnp.asarray(rng.normal(size=(50, 20)))
+        at = Linearisation(jnp.ones(50), OnDemand(jnp.ones(50), jnp.ones(20), lambda x: matrix @ x))
+    space = MatrixFree(rows=rows, tolerance=1e-10, max_iterations=500)
+    damping = 1e-5 * space.square_norm(space.system(at))
+    dense = damped_step(ByShape(), at, damping)
+    assert relative_error(damped_step(space, at, damping), dense) <= 1e-6
+
+
+def test_square_norm_is_that_of_the_jacobian():
+    at = gb.linearise(gb.MLP((2, 20, 1), key=0), random_transitions(rows=60))
+    square = np.sum(np.asarray(at.jacobian()) ** 2)
+    for space in (SampleSpace(), ParameterSpace(), MatrixFree(rows=60)):
+        assert np.isclose(space.square_norm(space.system(at)), square, rtol=1e-12)
+
+
+def test_the_solve_follows_from_the_shape():
+    by_shape = ByShape()
+    assert isinstance(by_shape.for_shape(100, 151), SampleSpace)
+    assert isinstance(by_shape.for_shape(151, 151), ParameterSpace)
+    assert isinstance(by_shape.for_shape(100_000, 17_793), MatrixFree)
+    assert isinstance(by_shape.for_shape(100_000, 500), ParameterSpace)
+    assert isinstance(ByShape(memory=1e3).for_shape(100, 151), MatrixFree)
+
+
+@given(rank=st.integers(1, 6), seed=st.integers(0, 2**31))
+def test_a_failed_factorisation_falls_back_on_the_pseudo_inverse(rank, seed):
+    rng = np.random.default_rng(seed)
+    jacobian = rng.normal(size=(7, rank)) @ rng.normal(size=(rank, 12))
+    residual = rng.normal(size=7)
+    gram = jacobian @ jacobian.T - 1e-13 * np.eye(7)  # rounding has made it indefinite
+    factor = SampleSpace().factorise_anyway(jnp.asarray(gram), jnp.zeros(()))
+    solved = jacobian.T @ jax.scipy.linalg.cho_solve((factor, True), residual)
+    best = np.linalg.lstsq(jacobian, residual, rcond=1e-9)[0]
+    assert relative_error(solved, best) <= 1e-5
+
+
+def test_the_fallback_costs_nothing_under_vmap_and_reaches_the_lane_that_needs_it():
+    good, bad = np.eye(3), np.diag([1.0, 1.0, -1e-20])
+    factors = jax.vmap(lambda m: SampleSpace().factorise_anyway(m, jnp.zeros(())))(jnp.stack([good, bad]))
+    solved = jax.vmap(lambda f: jax.scipy.linalg.cho_solve((f, True), jnp.ones(3)))(factors)
+    assert np.allclose(solved, [[1, 1, 1], [1, 1, 0]])
 
 
 def test_gauss_newton_iterates_do_not_depend_on_the_space():
