@@ -4,7 +4,8 @@ The problem is the paper's: 100 sampled transitions, an MLP (2, 10, 10, 1), the 
 velocity; inputs are scaled to [-1, 1]. Every method gets the same weights and the same residual, compiled by
 JAX in double precision, and starts there; only our default first scales the network's output to the rewards,
 which is part of its recipe. Compilation is not counted. Peers: optimistix (Levenberg-Marquardt,
-dogleg, Gauss-Newton), SciPy's trf with JAX's Jacobian, and Algorithm 1 with its fixed step sizes.
+dogleg, Gauss-Newton), SciPy's trf with JAX's Jacobian, Algorithm 1 with its fixed step sizes, Gauss-Newton
+with backtracking, and Adam. Ours run once more on raw inputs, as the paper's do.
 """
 
 import argparse
@@ -16,26 +17,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import optimistix
 import scipy.optimize
 from rich.console import Console
 from rich.table import Table
 
 import gaussbell as gb
+import mountain_car
 from gaussbell import records
 from gaussbell.residuals import bellman_problem
 
 TARGETS = (1e-5, 1e-8, 1e-12)
 MAX_STEPS = 2000
-
-
-def mountain_car(seed: int, rows: int = 100) -> gb.Transitions:
-    car = gb.environments.MountainCar()
-    state = car.sample_states(rows, key=seed)
-    action = jax.vmap(car.along_velocity)(state)
-    reward = jax.vmap(car.reward)(state, action)
-    following = jax.vmap(car.transition)(state, action)
-    return gb.Transitions(car.scale(state), reward, car.scale(following), car.discount)
 
 
 def ours(solver: gb.solvers.Solver | None, max_steps: int = MAX_STEPS) -> Callable:
@@ -107,66 +101,82 @@ def by_scipy(network: gb.MLP, data: gb.Transitions) -> tuple[np.ndarray, float]:
 
 
 METHODS: dict[str, Callable] = {
-    "gaussbell Levenberg-Marquardt": ours(None),
+    "gaussbell, default": ours(None),
     "gaussbell dogleg": ours(gb.Dogleg()),
+    "gaussbell Levenberg-Marquardt": ours(gb.LevenbergMarquardt()),
     "optimistix Levenberg-Marquardt": by_optimistix(optimistix.LevenbergMarquardt(rtol=1e-15, atol=1e-15)),
     "optimistix dogleg": by_optimistix(optimistix.Dogleg(rtol=1e-15, atol=1e-15)),
     "optimistix Gauss-Newton": by_optimistix(optimistix.GaussNewton(rtol=1e-15, atol=1e-15)),
     "SciPy trf": by_scipy,
+    "Gauss-Newton with backtracking": ours(gb.BacktrackingGaussNewton()),
     "Algorithm 1, step 1": ours(gb.GaussNewton(1.0, 1e-5), 10_000),
     "Algorithm 1, step 0.1": ours(gb.GaussNewton(0.1, 1e-5), 10_000),
     "Algorithm 1, step 0.01": ours(gb.GaussNewton(0.01, 1e-5), 10_000),
+    "Adam, 0.01": ours(gb.FirstOrder(optax.adam(0.01)), 10_000),
 }
+ON_RAW_INPUTS = ("gaussbell, default", "gaussbell dogleg", "gaussbell Levenberg-Marquardt")
 
 
-def measure(run: Callable, seeds: range) -> dict:
-    """For each target: how many seeds reach it, and the median seconds and steps of those that do."""
-    seconds_a_step, steps = [], []
-    run(gb.MLP((2, 10, 10, 1), key=seeds[0]), mountain_car(seeds[0]))  # compiles
-    for seed in seeds:
-        losses, seconds = run(gb.MLP((2, 10, 10, 1), key=seed), mountain_car(seed))
-        seconds_a_step.append(seconds)
-        reached = [losses <= target for target in TARGETS]
-        steps.append([int(np.argmax(r)) if r.any() else None for r in reached])
+def measure(run: Callable, seeds: range, *, scaled: bool) -> dict:
+    """Seeds that reach each target, medians of their seconds and steps, and the median loss by seconds."""
+    cases = [
+        (gb.MLP((2, 10, 10, 1), key=seed), mountain_car.transitions(seed, scaled=scaled)) for seed in seeds
+    ]
+    run(*cases[0])  # compiles
+    runs = [run(*case) for case in cases]
     by_target = {}
-    for k, target in enumerate(TARGETS):
-        there = [(s[k], t * s[k]) for s, t in zip(steps, seconds_a_step, strict=True) if s[k] is not None]
+    for target in TARGETS:
+        steps = [int(np.argmax(losses <= target)) if (losses <= target).any() else None for losses, _ in runs]
+        there = [(s, s * seconds) for s, (_, seconds) in zip(steps, runs, strict=True) if s is not None]
         by_target[f"{target:g}"] = {
             "reached": len(there),
             "median_steps": float(np.median([s for s, _ in there])) if there else None,
             "median_seconds": float(np.median([t for _, t in there])) if there else None,
         }
-    return {"milliseconds_a_step": 1000 * float(np.median(seconds_a_step)), "targets": by_target}
+    best = [np.minimum.accumulate(np.nan_to_num(losses, nan=np.inf)) for losses, _ in runs]
+    longest = max(map(len, best))
+    table = np.stack([np.append(curve, np.full(longest - len(curve), curve[-1])) for curve in best])
+    seconds_a_step = float(np.median([seconds for _, seconds in runs]))
+    shown = np.unique(np.geomspace(1, longest, 120).astype(int) - 1)
+    return {
+        "milliseconds_a_step": 1000 * seconds_a_step,
+        "targets": by_target,
+        "seconds": seconds_a_step * shown,
+        "median_loss": np.median(table, axis=0)[shown],
+    }
+
+
+def show(console: Console, results: dict, title: str) -> None:
+    table = Table(title=title, title_justify="left")
+    for heading in ("method", "ms a step", *(f"to {target:g}" for target in TARGETS)):
+        table.add_column(heading, no_wrap=True)
+    for name, result in results.items():
+        cells = [f"{result['milliseconds_a_step']:.2f}"]
+        for target in result["targets"].values():
+            seconds = target["median_seconds"]
+            cells.append(f"{target['reached']}" + ("" if seconds is None else f", {seconds:.3f} s"))
+        table.add_row(name, *cells)
+    console.print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=9000)
+    parser.add_argument("--first-seed", type=int, default=9100)
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     jax.config.update("jax_enable_x64", True)
     console, results = Console(width=max(110, Console().width)), {}
-    table = Table(title=f"Mountain Car, 100 rows, (2, 10, 10, 1), {len(seeds)} seeds", title_justify="left")
-    for heading in ("method", "ms a step", *(f"to {target:g}" for target in TARGETS)):
-        table.add_column(heading, no_wrap=True)
-    for name, run in METHODS.items():
-        with console.status(name):
-            results[name] = measure(run, seeds)
-        cells = [f"{results[name]['milliseconds_a_step']:.2f}"]
-        for target in results[name]["targets"].values():
-            seconds = target["median_seconds"]
-            cells.append(f"{target['reached']}" + ("" if seconds is None else f", {seconds:.3f} s"))
-        table.add_row(name, *cells)
-    console.print(table)
+    for inputs, names in (("scaled", METHODS), ("raw", ON_RAW_INPUTS)):
+        results[inputs] = {}
+        for name in names:
+            with console.status(f"{name}, {inputs} inputs"):
+                results[inputs][name] = measure(METHODS[name], seeds, scaled=inputs == "scaled")
+            jax.clear_caches()
+        show(console, results[inputs], f"Mountain Car, 100 rows, {inputs} inputs, {len(seeds)} seeds")
     console.print("Each cell: seeds that got there, and the median seconds of those.", highlight=False)
-    record = {
-        "versions": records.versions(),
-        "seeds": list(seeds),
-        "max_steps": MAX_STEPS,
-        "results": results,
-    }
+    record = {"versions": records.versions(), "seeds": list(seeds), "max_steps": MAX_STEPS, **results}
     console.print(f"Wrote {records.write(arguments.out / 'peers.json', record)}.", highlight=False)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -48,12 +49,11 @@ def evaluate(
     `solver` of your own the fit starts from the network just as it is.
 
     Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
-    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default Dogleg() where
-    there are at least as many parameters as rows, so that the residual can reach zero, and
-    LevenbergMarquardt() otherwise; `tolerance`, the
-    msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features` (K, d) and
-    `weight` (K,), for a finite chain: the network's input for each state and how much it counts (by default
-    its number and its stationary probability); the rest as in `least_squares`.
+    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default Dogleg() where there are at least as
+    many parameters as rows, so that the residual can reach zero, and LevenbergMarquardt() otherwise;
+    `tolerance`, the msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features`
+    (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how much it counts
+    (by default its number and its stationary probability); the rest as in `least_squares`.
 
     >>> import gaussbell as gb
     >>> chain = gb.environments.SevenStar().under()
@@ -65,19 +65,27 @@ def evaluate(
     True
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
-    if solver is None and type(network) is MLP:
-        problem, network = match_output(problem, network)
-    start = problem.pack(network)
+    by_default = solver is None and type(network) is MLP
+    problem, start, default_tolerance = _prepare(problem, network, scale_output=by_default)
     return solve(
         problem,
         start,
         _default_solver(problem, start) if solver is None else solver,
         max_steps=max_steps,
-        tolerance=_default_tolerance(problem, start) if tolerance is None else tolerance,
+        tolerance=default_tolerance if tolerance is None else tolerance,
         patience=patience,
         on_progress=on_progress,
         keep_parameters=keep_parameters,
     )
+
+
+@eqx.filter_jit
+def _prepare(problem: BellmanProblem, network: Any, scale_output: bool):
+    """The problem to solve, the vector to start from and a tolerance: many small operations, so compiled."""
+    if scale_output:
+        problem, network = match_output(problem, network)
+    start = problem.pack(network)
+    return problem, start, _default_tolerance(problem, start)
 
 
 def _default_solver(problem: BellmanProblem, start: Float[Array, " n"]) -> Solver:

@@ -43,7 +43,7 @@ def panels(count: int, *, title: str, caption: str) -> Iterator[tuple[Figure, li
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         caption = textwrap.fill(caption, width=64 * count)
         figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=GREY)
-        yield figure, list(figure.subplots(1, count))
+        yield figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def falling_curve(axes: Axes, curve: Sequence[float], *, label: str, colour: str, marker: str) -> None:
