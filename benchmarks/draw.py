@@ -36,9 +36,8 @@ MINIBATCHES = (
 def draw_peers(peers: dict, step_time: dict, out: Path) -> Path:
     caption = (
         "Left: Mountain Car, 100 rows, inputs scaled to [-1, 1], median over seeds of the best loss so far; "
-        "down and to the left is better. Ours stops at its tolerance of 1e-12. Right: one step, on as many rows "
-        "as shown, beside the time that BLAS takes for the products and the factorisation alone; lower is "
-        "better."
+        "down and to the left is better. Ours stops at its tolerance of 1e-12. Right: one step, on as many "
+        "rows as shown, beside the time that BLAS takes for the products and the factorisation alone."
     )
     with figures.panels(2, title="Seconds to a solution, and seconds a step", caption=caption) as (
         figure,
@@ -75,7 +74,7 @@ def draw_minibatches(record: dict, out: Path) -> Path:
                 label = name if k == 0 else None
                 axes.semilogy(run["seconds"], best, style, color=colour, label=label)
         axes.set(title="", xlabel="seconds", ylabel="NMSBE of all rows")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         return figures.save(figure, out / "minibatches.png")
 
 
