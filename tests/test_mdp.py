@@ -158,7 +158,7 @@ def test_network_on_a_sparse_chain_has_the_gradient_of_the_dense_one(monkeypatch
     dense = gb.linearise(network, chain, features=features)
     monkeypatch.setattr("gaussbell.residuals.DENSE_CHAIN_STATES", 10)
     sparse_one = gb.linearise(network, chain, features=features)
-    assert isinstance(sparse_one.row_map.transition, sparse.BCOO)
+    assert isinstance(sparse_one.differential.difference.transition, sparse.BCOO)
     assert np.allclose(dense.gradient(), sparse_one.gradient(), rtol=1e-12)
     assert np.allclose(dense.gram(), sparse_one.gram(), rtol=1e-12)
     solution = gb.evaluate(network, chain, features=features, max_steps=5)

@@ -33,6 +33,13 @@ batch.history.loss.mean(); jnp.log10(batch.loss[jnp.argmin(batch.loss)])
 gb.msbe(network, chain, features=features) + 1
 assert float(jax.jit(evaluate)(jax.random.key(0)).loss) <= 1e-24
 
+data = gb.Transitions(np.eye(2), [0.0, 1.0], 0.9 * np.eye(2))
+for solver in (gb.LevenbergMarquardt(), gb.GaussNewton(), gb.BacktrackingGaussNewton(), gb.Minibatch(rows=1),
+               gb.ResidualAlgorithm(), gb.LevenbergMarquardt(space=gb.linalg.MatrixFree(rows=1))):
+    def evaluate(key):
+        return gb.evaluate(gb.MLP((2, 3, 1), key=key), data, solver=solver, max_steps=5)
+    jax.jit(evaluate)(jax.random.key(0))
+
 import equinox as eqx
 single = eqx.nn.MLP(2, "scalar", 8, 1, key=jax.random.key(0))
 fitted = gb.evaluate(single, chain, features=features, max_steps=50).network

@@ -108,7 +108,10 @@ class Dogleg(Solver):
         # An overflow gives NaN, which is not above anything: rejected.
         gain_ratio = jnp.where(jnp.isnan(loss), -jnp.inf, decrease / predicted)
         fair = gain_ratio > FAIR_GAIN
-        best = jnp.where(fair.any(), jnp.argmax(jnp.where(fair, decrease, -jnp.inf)), jnp.argmax(gain_ratio))
+        merit = jnp.where(fair.any(), jnp.where(fair, decrease, -jnp.inf), gain_ratio)
+        # argmax, in words that JAX also compiles for programs that have 64-bit types off
+        places = np.arange(len(RADII), dtype=np.int32)
+        best = jnp.min(jnp.where(merit == merit.max(), places, places[-1]))
         accepted = (gain_ratio[best] > self.least_gain) & (decrease[best] > 0)
         length = jnp.linalg.norm(straight[best])
         resized = region._replace(

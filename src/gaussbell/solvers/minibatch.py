@@ -75,7 +75,7 @@ class Minibatch(Solver):
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
         loss, gradient = _loss_and_gradient(problem, x, self.rows)
         memory = Pass(
-            key=jax.random.key(self.seed),
+            key=jax.random.wrap_key_data(jnp.array([0, self.seed], jnp.uint32)),
             step_size=jnp.asarray(self.step_size, x.dtype),
             damping=jnp.asarray(self.damping, x.dtype),
             last_step=jnp.zeros_like(x),
@@ -86,7 +86,9 @@ class Minibatch(Solver):
         memory, size = state.memory, problem.num_rows
         height = min(self.rows, size)
         key, shuffle = jax.random.split(memory.key)
-        order = jax.random.permutation(shuffle, jnp.arange(size, dtype=jnp.int32))
+        # A permutation, in words that JAX also compiles for programs that have 64-bit types off.
+        random = jax.random.bits(shuffle, (size,), jnp.uint32)
+        order = jax.lax.sort_key_val(random, jnp.arange(size, dtype=jnp.int32))[1]
         batches = order[: size // height * height].reshape(-1, height)
 
         def improve(carry, batch):
