@@ -74,7 +74,8 @@ def draw_minibatches(record: dict, out: Path) -> Path:
                 label = name if k == 0 else None
                 axes.semilogy(run["seconds"], best, style, color=colour, label=label)
         axes.set(title="", xlabel="seconds", ylabel="NMSBE of all rows")
-        axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        axes.set_ylim(top=1e3)  # room for the legend
+        axes.legend(fontsize=8, loc="upper right")
         return figures.save(figure, out / "minibatches.png")
 
 
@@ -95,6 +96,14 @@ def summary(peers: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def large_summary(large: dict) -> str:
+    lines = ["| network | rows | way | seconds | peak memory, GiB |", "|---|---|---|---|---|"]
+    for case in large["results"]:
+        cells = (f"{case['rows']:,}", case["way"], f"{case['seconds']:.2f}", f"{case['peak_gibibytes']:.2f}")
+        lines.append(f"| {tuple(case['sizes'])} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
@@ -103,6 +112,8 @@ def main() -> None:
     print(f"Wrote {draw_peers(peers, records.read(out / 'step_time.json'), out)}.")
     print(f"Wrote {draw_minibatches(records.read(out / 'minibatches.json'), out)}.")
     print(f"Wrote {records.write_text(out / 'summary.md', summary(peers))}.")
+    large = large_summary(records.read(out / "large.json"))
+    print(f"Wrote {records.write_text(out / 'large.md', large)}.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What the documents show must run, and what they state must come from a record."""
 
+import importlib.util
 import json
 import re
 import shlex
@@ -27,6 +28,17 @@ def test_star_table_comes_from_the_record():
     summary = star.summarise(record)
     assert (ROOT / "docs/star/summary.md").read_text() == summary
     assert summary.strip() in README
+
+
+def test_benchmark_tables_come_from_the_records():
+    specification = importlib.util.spec_from_file_location("draw", ROOT / "benchmarks/draw.py")
+    draw = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(draw)
+    summary = draw.summary(json.loads((ROOT / "docs/bench/peers.json").read_text()))
+    assert (ROOT / "docs/bench/summary.md").read_text() == summary
+    assert summary.strip() in README
+    large = draw.large_summary(json.loads((ROOT / "docs/bench/large.json").read_text()))
+    assert large.strip() in (ROOT / "DESIGN.md").read_text()
 
 
 def test_commands_in_the_readme_exist():

@@ -1,5 +1,7 @@
 """The loop: why it stops, what it keeps, what it says."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -238,6 +240,19 @@ def test_rank_deficient_batches(case, solver):
         assert np.isclose(solution.msbe, 0.125, rtol=1e-3)
     elif not isinstance(solver, gb.GaussNewton):
         assert solution.status is gb.Status.CONVERGED
+
+
+def test_a_jacobian_too_large_to_hold_is_taken_on_demand(monkeypatch):
+    dense = gb.least_squares(rosenbrock, [-1.2, 1.0], max_steps=30).history.loss
+    monkeypatch.setattr(sys.modules["gaussbell.least_squares"], "MOST_DENSE_NUMBERS", 1)
+    for space in (gb.linalg.ByShape(), gb.linalg.MatrixFree(tolerance=1e-12)):
+
+        def residual(x):  # a new function, so that it is compiled anew
+            return rosenbrock(x)
+
+        solver = gb.LevenbergMarquardt(space=space)
+        history = gb.least_squares(residual, [-1.2, 1.0], solver=solver, max_steps=30).history
+        assert np.allclose(history.loss[:15], dense[:15], rtol=1e-6)
 
 
 def test_minibatches_lower_the_loss_and_never_raise_it():

@@ -163,11 +163,11 @@ class Preconditioner(NamedTuple):
 class MatrixFree(DampedSolve):
     """Conjugate gradients on J'J + c I, by products with J and J' alone: nothing of size m or n squared.
 
-    Every `rows`-th part of the data, evenly spread, preconditions: their own damped system is inverted
-    exactly, and as nearby rows have nearly the same derivatives it stands for the rest. Steps are as exact
-    as `tolerance` says, beside the right-hand side, or as `max_iterations` allow.
+    Some rows, evenly spread, precondition: their own damped system is inverted exactly, and as nearby rows
+    have nearly the same derivatives it stands for that of all.
 
-    Arguments: `rows`, how many precondition (a matrix of that size is factorised for each damping).
+    Arguments: `rows`, how many precondition (a matrix of that size is factorised for each damping);
+    `tolerance`, how exact a step is, in the norm of the preconditioner, if `max_iterations` allow.
 
     >>> import gaussbell as gb
     >>> gb.LevenbergMarquardt(space=gb.linalg.MatrixFree(rows=500)).space.rows
