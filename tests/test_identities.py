@@ -242,10 +242,10 @@ def test_a_failed_factorisation_falls_back_on_the_pseudo_inverse(rank, seed):
 
 
 def test_the_fallback_costs_nothing_under_vmap_and_reaches_the_lane_that_needs_it():
-    good, bad = np.eye(3), np.diag([1.0, 1.0, -1e-20])
+    good, bad = np.eye(3), np.diag([1.0, 1e-18, -1e-20])  # the last two drown in rounding
     factors = jax.vmap(lambda m: SampleSpace().factorise_anyway(m, jnp.zeros(())))(jnp.stack([good, bad]))
     solved = jax.vmap(lambda f: jax.scipy.linalg.cho_solve((f, True), jnp.ones(3)))(factors)
-    assert np.allclose(solved, [[1, 1, 1], [1, 1, 0]])
+    assert np.allclose(solved, [[1, 1, 1], [1, 0, 0]])
 
 
 def test_gauss_newton_iterates_do_not_depend_on_the_space():
