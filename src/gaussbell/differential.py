@@ -41,9 +41,9 @@ class DifferentialMap(eqx.Module):
     def transpose(self, u: Float[Array, " N"]) -> Float[Array, " n"]:
         """G' u."""
 
-    @abc.abstractmethod
     def combined(self, coefficients: Float[Array, "T m"]) -> "DifferentialMap":
         """The map of m = N / T sums: row i is the sum over t of coefficients[t, i] times row t m + i."""
+        return DenseRows(self.value, self.rows()).combined(coefficients)
 
     def gram_triangle(self) -> Float[Array, "N N"]:
         """G G' on and below the diagonal; above it anything."""

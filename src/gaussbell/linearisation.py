@@ -11,6 +11,11 @@ from gaussbell.differential import DifferentialMap
 from gaussbell.linalg import mirror
 from gaussbell.precision import in_double
 
+ROWS_BELONG_TOGETHER = (
+    "solver: minibatches need rows that stand alone, as those of gaussbell.Transitions do. Here use "
+    "gaussbell.LevenbergMarquardt or Dogleg."
+)
+
 
 class Linearisation(eqx.Module):
     """A residual r (m,) and its Jacobian J (m, n), which need not be a matrix.
@@ -97,14 +102,11 @@ class LeastSquaresProblem(eqx.Module):
     @property
     def num_rows(self) -> int:
         """The number of rows, where they stand alone."""
-        raise ValueError(
-            "solver: minibatches need rows that stand alone, as those of gaussbell.Transitions do. Here use "
-            "gaussbell.LevenbergMarquardt or Dogleg."
-        )
+        raise ValueError(ROWS_BELONG_TOGETHER)
 
     def take(self, rows: Int[Array, " s"]) -> "LeastSquaresProblem":
         """Some of the rows, scaled so that their loss estimates the loss of all."""
-        raise NotImplementedError("only where num_rows is known")
+        raise ValueError(ROWS_BELONG_TOGETHER)
 
     def loss(self, x: Float[Array, " n"]) -> Float[Array, ""]:
         """Half the sum of squares of the residual."""

@@ -117,9 +117,6 @@ class ChainDerivative(DifferentialMap):
             return product_triangle(self.rows())
         return self.difference(self.difference(self.of_values.gram()).T)
 
-    def combined(self, coefficients: Float[Array, "T m"]) -> DifferentialMap:
-        raise NotImplementedError("a chain's rows are complete")
-
 
 class BellmanProblem(LeastSquaresProblem):
     """The NMSBE of a network as a least-squares problem in its parameters.

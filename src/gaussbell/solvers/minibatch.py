@@ -44,12 +44,12 @@ class Minibatch(Solver):
     batch does not say about a direction is taken over from the batches before (the SPRING method of
     Goldshlager, Abrahamsen and Lin, 2024); plain averaging would forget it. c = `damping` times the mean
     square norm of a row of J. A pass that lowers the loss of all rows lets the step size grow; any other is
-    undone, the step size halved, and the guide forgotten. So the loss never rises.
+    undone, the step size cut, the damping raised, and the guide forgotten. So the loss never rises.
 
     For data too large for one step, and to get near a solution soon; the end phase is linear at best. It
     needs rows that stand alone, which samples do and the states of a finite chain do not.
 
-    Arguments: `rows` of a batch; `momentum`, from 0 to below 1; `damping`; `step_size`, the first; `seed`, of
+    Arguments: `rows` of a batch; `momentum`, from 0 to 1; `damping`; `step_size`, the first; `seed`, of
     the order of rows; `space`, where a batch's system is solved.
 
     >>> import gaussbell as gb
