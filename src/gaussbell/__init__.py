@@ -1,11 +1,11 @@
 """Second-order Bellman residual minimisation with neural networks."""
 
-from gaussbell import encodings, environments, linalg, networks, solvers
+from gaussbell import actions, encodings, environments, features, linalg, networks, policies, solvers
 from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
 from gaussbell.least_squares import least_squares
 from gaussbell.mdp import FiniteMDP, MarkovChain
-from gaussbell.networks import MLP, ValueFunction
+from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
 from gaussbell.solvers import (
@@ -28,6 +28,7 @@ __all__ = [
     "MLP",
     "BacktrackingGaussNewton",
     "Dogleg",
+    "FeatureNetwork",
     "FiniteMDP",
     "FirstOrder",
     "GaussNewton",

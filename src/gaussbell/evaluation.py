@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from gaussbell.linearisation import Linearisation
 from gaussbell.mdp import MarkovChain
-from gaussbell.networks import MLP
+from gaussbell.networks import MLP, without_features
 from gaussbell.precision import as_double, callers_dtype, in_double
 from gaussbell.residuals import BellmanProblem, bellman_problem, match_output
 from gaussbell.solution import Solution
@@ -48,7 +48,8 @@ def evaluate(
     network that fits already, and the fit runs in units of the rewards: their size does not matter. With a
     `solver` of your own the fit starts from the network just as it is.
 
-    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts;
+    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts,
+    or one of them behind features (FeatureNetwork);
     `data`, Transitions, or `mdp.under(policy)`; `solver`, by default Dogleg() where there are at least as
     many parameters as rows, so that the residual can reach zero, and LevenbergMarquardt() otherwise;
     `tolerance`, the msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features`
@@ -65,8 +66,9 @@ def evaluate(
     True
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
-    by_default = solver is None and type(network) is MLP
-    problem, start, default_tolerance = _prepare(problem, network, scale_output=by_default)
+    fitted = without_features(network)
+    by_default = solver is None and type(fitted) is MLP
+    problem, start, default_tolerance = _prepare(problem, fitted, scale_output=by_default)
     return solve(
         problem,
         start,

@@ -153,6 +153,42 @@ class ValueFunction(eqx.Module):
         return self.apply(self.params, x)
 
 
+class FeatureNetwork(eqx.Module):
+    """A network behind features: it takes states as they are and fits only the network's parameters.
+
+    The features are computed once for a whole solve, so they cost nothing a step.
+
+    >>> import gaussbell as gb
+    >>> car = gb.environments.MountainCar()
+    >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 20, 20, 1), key=0))
+    >>> network(car.sample_states(5, key=1)).shape
+    (5,)
+    """
+
+    features: Any
+    network: Any
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are fitted: those of the network."""
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self.network, eqx.is_inexact_array)))
+
+    def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
+        """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
+        return self._answer(inputs, callers_dtype())
+
+    @in_double
+    def _answer(self, inputs: Any, dtype: Any) -> Float[Array, "*batch"]:
+        made = self.features(read_numbers("inputs", inputs))
+        values = network_values(self.network, made.reshape(-1, made.shape[-1]))
+        return values.reshape(made.shape[:-1]).astype(dtype)
+
+
+def without_features(network: Any) -> Any:
+    """The part of a network that is fitted."""
+    return network.network if isinstance(network, FeatureNetwork) else network
+
+
 def network_values(network: Any, inputs: Float[Array, "N d"]) -> Float[Array, " N"]:
     """The values of a batch of inputs under any value network."""
     if type(network) is MLP:

@@ -6,7 +6,7 @@ Sampled or exact, a Bellman residual is affine in the network's values at fixed 
 
 so all of its calculus is the map A. With w the weight of a row (1/N, or the stationary probability),
 
-    samples:      A F = sqrt(w) (F(s) - discount F(s')),      target = sqrt(w) reward
+    samples:      A F = sqrt(w) (F(s) - discount F(s')),      target = sqrt(w) reward (F(s'): the mean of several)
     finite chain: A F = sqrt(w) (F - discount P F),           target = sqrt(w) expected reward
 
 and half the sum of squares is the NMSBE itself (labels eq:nmsbe, eq:nmsbe_continuous). The complete
@@ -32,7 +32,7 @@ from gaussbell.linalg import product_triangle
 from gaussbell.linearisation import LeastSquaresProblem, Linearisation
 from gaussbell.markov import SparseMatrix
 from gaussbell.mdp import MarkovChain
-from gaussbell.networks import MLP, network_values
+from gaussbell.networks import MLP, FeatureNetwork, network_values, without_features
 from gaussbell.packing import Packing
 from gaussbell.precision import in_double, is_traced, read_numbers
 from gaussbell.transitions import Transitions
@@ -123,7 +123,8 @@ class BellmanProblem(LeastSquaresProblem):
 
     `inputs` are all inputs the network is evaluated at, the states first, then successors if any;
     `difference` maps their values to rows, `held` those of the states alone. With an `output_unit` the last
-    layer's weights are counted in multiples of it, so that all parameters are of one size.
+    layer's weights are counted in multiples of it, so that all parameters are of one size. `features`, if
+    any, have been applied to `inputs` already, and come before the network again when it is returned.
     """
 
     packing: Packing
@@ -132,17 +133,24 @@ class BellmanProblem(LeastSquaresProblem):
     difference: RowMap
     held: WeightedSums
     output_unit: Float[Array, ""] | None = None
+    features: Any = None
 
     def pack(self, network: Any) -> Float[Array, " n"]:
         """The vector that stands for a network."""
-        return self.packing.pack(_scale_output(network, self.output_unit, -1))
+        return self.packing.pack(_scale_output(without_features(network), self.output_unit, -1))
 
     def network(self, x: Float[Array, " n"]) -> Any:
         """The network that x stands for, in double precision."""
         return _scale_output(self.packing.unpack(x), self.output_unit, 1)
 
     def restore(self, x: Float[Array, " n"]) -> Any:
-        return _scale_output(self.packing.restore(x), self.output_unit, 1)
+        network = _scale_output(self.packing.restore(x), self.output_unit, 1)
+        return network if self.features is None else FeatureNetwork(self.features, network)
+
+    def after(self, features: Any) -> "BellmanProblem":
+        """The same problem with features before the network."""
+        changed = eqx.tree_at(lambda problem: problem.inputs, self, features(self.inputs))
+        return eqx.tree_at(lambda p: p.features, changed, features, is_leaf=lambda leaf: leaf is None)
 
     def residual(self, x: Float[Array, " n"]) -> Float[Array, " m"]:
         return self.difference(network_values(self.network(x), self.inputs)) - self.target
@@ -170,6 +178,7 @@ class BellmanProblem(LeastSquaresProblem):
             difference=WeightedSums(scale * difference.coefficients[:, rows]),
             held=WeightedSums(scale * self.held.coefficients[:, rows]),
             output_unit=self.output_unit,
+            features=self.features,
         )
 
     def _differential(self, x: Float[Array, " n"], inputs: Float[Array, "K d"]) -> DifferentialMap:
@@ -212,35 +221,43 @@ def bellman_problem(
     (default: the state's number, 1 to K); `weight` (K,), how much each state of a chain counts
     (default: its stationary probability).
     """
+    fitted = without_features(network)
     if isinstance(data, Transitions):
         if features is not None or weight is not None:
             raise ValueError(
                 "features and weight describe the states of a finite chain; Transitions carry their "
                 "own: put the features into `state` and the weights into Transitions(weight=...)."
             )
-        problem = _sampled_problem(network, data)
+        problem = _sampled_problem(fitted, data)
     elif isinstance(data, MarkovChain):
-        problem = _chain_problem(network, data, features, weight)
+        problem = _chain_problem(fitted, data, features, weight)
     else:
         raise ValueError(
             f"data: got {type(data).__name__}; give gaussbell.Transitions, or mdp.under(policy) of a "
             "gaussbell.FiniteMDP."
         )
-    _check_network(network, problem)
+    if fitted is not network:
+        problem = problem.after(network.features)
+    _check_network(fitted, problem)
     return problem
 
 
 def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
     root_weight = jnp.sqrt(data.weight)
+    successors, discount = data.next_inputs, data.discount
+    if data.probability is None:
+        successors, discount = successors[:, None], discount[:, None]
+    else:
+        discount = data.probability * discount
     # The successor of a transition that ends the process may be anything, even NaN: it counts for
     # nothing, but zero times NaN would not.
-    ended = (data.discount == 0)[:, None]
-    successor = jnp.where(ended, data.inputs, data.next_inputs)
+    successors = jnp.where((discount == 0)[..., None], data.inputs[:, None], successors)
+    terms = jnp.concatenate([data.inputs[None], jnp.moveaxis(successors, 1, 0)])
     return BellmanProblem(
         packing=Packing(network),
-        inputs=jnp.concatenate([data.inputs, successor]),
+        inputs=terms.reshape(-1, terms.shape[-1]),
         target=root_weight * data.reward,
-        difference=WeightedSums(jnp.stack([root_weight, -root_weight * data.discount])),
+        difference=WeightedSums(jnp.concatenate([root_weight[None], -root_weight * discount.T])),
         held=WeightedSums(root_weight[None]),
     )
 

@@ -1,0 +1,195 @@
+"""What an environment is: pure functions of a state, in the shape of Gymnasium's FuncEnv."""
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from gaussbell import features
+from gaussbell.actions import Actions, BoxActions
+from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
+from gaussbell.precision import as_key, in_double, is_traced, read_numbers
+
+ENDINGS = ("restart", "restart later", "end")
+
+
+class Paths(NamedTuple):
+    """N states simulated on, seen after each of H numbers of steps.
+
+        value(state) = reward[j] + discount[j] * value(next_state[j])    in expectation, for every j
+
+    `action` is the first action of each path; `discount` is 0 where the process has ended.
+    """
+
+    action: Shaped[Array, "N *k"]
+    reward: Float[Array, "H N"]
+    discount: Float[Array, "H N"]
+    next_state: Float[Array, "H N d"]
+
+
+class Environment(eqx.Module):
+    """An environment whose state can be set to anything: the ground of sampling, simulation and truth.
+
+    A subclass defines `initial`, `transition`, `reward` and, where the process can end, `terminal`, each for
+    one state and in JAX; `low` and `high`, the box that states are sampled from; `actions`; `discount`. If a
+    step is random it sets `noisy = True`, and then `rng` is a key: the same for `transition` and `reward`, so
+    that both see the same draw. Otherwise `rng` is None.
+    """
+
+    discount: eqx.AbstractVar[float]
+    low: ClassVar[np.ndarray]
+    high: ClassVar[np.ndarray]
+    actions: ClassVar[Actions]
+    noisy = False
+
+    @abc.abstractmethod
+    def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " d"]:
+        """A state to start from."""
+
+    @abc.abstractmethod
+    def transition(
+        self, state: Float[Array, " d"], action: Array, rng: PRNGKeyArray | None = None
+    ) -> Float[Array, " d"]:
+        """The next state."""
+
+    @abc.abstractmethod
+    def reward(
+        self,
+        state: Float[Array, " d"],
+        action: Array,
+        next_state: Float[Array, " d"] | None = None,
+        rng: PRNGKeyArray | None = None,
+    ) -> Float[Array, ""]:
+        """The reward of a step. It follows from state, action and rng; `next_state` need not be given."""
+
+    def terminal(self, state: Float[Array, " d"], rng: PRNGKeyArray | None = None) -> Bool[Array, ""]:
+        """Does the process end in this state?"""
+        return jnp.zeros((), bool)
+
+    def observation(self, state: Float[Array, " d"], rng: PRNGKeyArray | None = None) -> Array:
+        """What an agent sees: the state itself."""
+        return state
+
+    @property
+    def width(self) -> int:
+        """The length of a state."""
+        return len(self.low)
+
+    @in_double
+    def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count d"]:
+        """States drawn uniformly from the box."""
+        share = jax.random.uniform(as_key(key), (count, self.width), jnp.float32).astype(jnp.float64)
+        return jnp.asarray(self.low) + share * (self.high - self.low)
+
+    @in_double
+    def scale(self, state: Any) -> Float[Array, "*batch d"]:
+        """States as inputs of a network, in [-1, 1]."""
+        return features.Scale(self.low, self.high)(read_numbers("state", state))
+
+    def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
+        """The recommended inputs of a network: here the scaled state, with the action for Q-factors."""
+        low = np.concatenate([self.low, self.actions.low]) if q else self.low
+        high = np.concatenate([self.high, self.actions.high]) if q else self.high
+        return features.Scale(low, high)
+
+    @in_double
+    def simulate(
+        self,
+        policy: Policy,
+        state: Any,
+        steps: Any,
+        *,
+        action: Any = None,
+        key: PRNGKeyArray | int = 0,
+    ) -> Paths:
+        """Follow `policy` from each of N states; see the path after each number of steps in `steps`.
+
+        Arguments: `steps`, whole numbers in rising order; `action` (N,) or (N, k), the first actions, by
+        default the policy's; `key`, for what is random.
+
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> paths = car.simulate(car.along_velocity, [[-0.5, 0.0]], [1, 124])
+        >>> paths.reward[0].tolist(), paths.next_state[1].tolist()
+        ([-1.0], [[-0.5, 0.0]])
+        """
+        state = read_numbers("state", state)
+        if state.ndim != 2 or state.shape[1] != self.width:
+            raise ValueError(f"state: shape {state.shape}; give one row of {self.width} numbers a state.")
+        policy = read_policy(policy, self.width, self.actions)
+        counts = jnp.asarray(np.atleast_1d(np.asarray(steps)), jnp.int32)
+        paths, legal = _follow(self, policy, state, action, counts, as_key(key))
+        if not is_traced(legal) and not bool(legal.all()):
+            check_actions(self.actions, paths.action, state)
+            raise ValueError(
+                f"policy: it chose an illegal action on the way from state "
+                f"{np.asarray(state)[int(np.argmin(legal))]}; actions here are {self.actions}."
+            )
+        return paths
+
+
+@eqx.filter_jit
+def _follow(env: Environment, policy: Policy, state, action, counts: Int[Array, " H"], key):
+    """Simulate all states side by side, from one count of steps to the next; and were all actions legal?"""
+    size = len(state)
+    noisy = env.noisy or is_noisy(policy)
+
+    def pick(state, key):
+        return choose(policy, state, key)
+
+    def move(state, action, key):
+        reached = env.transition(state, action, key)
+        return reached, env.reward(state, action, reached, key), env.terminal(reached, key)
+
+    def keys(step, purpose):
+        if not noisy:
+            return None
+        return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, purpose), step), size)
+
+    def advance(step, path):
+        state, total, discount, legal = path
+        action = jnp.where(step == 0, start, pick_all(state, step))
+        reached, reward, ended = jax.vmap(move)(state, action, keys(step, 0))
+        total = total + discount * reward
+        discount = discount * jnp.where(ended, 0.0, env.discount)
+        legal = legal & env.actions.contains(action)
+        # An ended path stays where it is: it counts for nothing.
+        state = jnp.where(ended[:, None], state, reached)
+        return state, total, discount, legal
+
+    def pick_all(state, step):
+        chosen = jax.vmap(pick)(state, keys(step, 1))
+        return chosen if isinstance(env.actions, BoxActions) else chosen.astype(jnp.int32)
+
+    def next_count(carry, count):
+        step, path = carry
+        path = jax.lax.fori_loop(step, count, advance, path)
+        return (count, path), (path[1], path[2], path[0])
+
+    dtype = jnp.float64 if isinstance(env.actions, BoxActions) else jnp.int32
+    start = pick_all(state, 0) if action is None else jnp.asarray(action, dtype)
+    zero, one = jnp.zeros(size, jnp.float64), jnp.ones(size, jnp.float64)
+    path = (state, zero, one, jnp.ones(size, bool))
+    (_, path), (reward, discount, reached) = jax.lax.scan(
+        next_count, (jnp.zeros((), jnp.int32), path), counts
+    )
+    return Paths(start, reward, discount, reached), path[3]
+
+
+def check_ending(ending: str) -> None:
+    """ValueError for a word that is no way to go on after the goal or a failure."""
+    if ending not in ENDINGS:
+        raise ValueError(f"ending={ending!r}: give one of {', '.join(map(repr, ENDINGS))}.")
+
+
+def near(centre: Any, spread: float, rng: PRNGKeyArray | None) -> Float[Array, " d"]:
+    """A state within `spread` of the centre in every number; the centre itself if the spread is zero."""
+    centre = jnp.asarray(centre, jnp.result_type(float))
+    if rng is None:
+        return centre
+    draw = jax.random.uniform(rng, centre.shape, jnp.float32, -1, 1).astype(centre.dtype)
+    return centre + spread * draw
