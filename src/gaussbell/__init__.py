@@ -1,11 +1,13 @@
 """Second-order Bellman residual minimisation with neural networks."""
 
-from gaussbell import actions, encodings, environments, features, linalg, networks, policies, solvers
+from gaussbell import actions, encodings, environments, features, linalg, networks, policies, rollouts, solvers
 from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
 from gaussbell.least_squares import least_squares
+from gaussbell.logs import Log
 from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
+from gaussbell.sampling import LambdaReturn, sample_transitions
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
 from gaussbell.solvers import (
@@ -33,7 +35,9 @@ __all__ = [
     "FirstOrder",
     "GaussNewton",
     "History",
+    "LambdaReturn",
     "LevenbergMarquardt",
+    "Log",
     "MarkovChain",
     "Minibatch",
     "Progress",
@@ -47,14 +51,19 @@ __all__ = [
     "Status",
     "Transitions",
     "ValueFunction",
+    "actions",
     "differential_map",
     "encodings",
     "environments",
     "evaluate",
+    "features",
     "least_squares",
     "linalg",
     "linearise",
     "msbe",
     "networks",
+    "policies",
+    "rollouts",
+    "sample_transitions",
     "solvers",
 ]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from gaussbell.precision import as_key, in_double, read_count
+from gaussbell.precision import as_key, in_double, on_host, read_count
 
 
 class DiscreteActions(eqx.Module):
@@ -41,7 +41,7 @@ class DiscreteActions(eqx.Module):
 
     def sample(self, count: int, *, key: PRNGKeyArray | int) -> Array:
         """Actions drawn uniformly."""
-        return jax.random.randint(as_key(key), (count,), 0, self.count, jnp.int32)
+        return on_host(jax.random.randint(as_key(key), (count,), 0, self.count, jnp.int32))
 
     def contains(self, action: Shaped[Array, "*batch"]) -> Bool[Array, "*batch"]:
         """Which of a batch of actions are legal?"""
@@ -71,7 +71,7 @@ class BoxActions(eqx.Module):
     def sample(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count k"]:
         """Actions drawn uniformly."""
         share = jax.random.uniform(as_key(key), (count, len(self.low)), jnp.float32).astype(jnp.float64)
-        return self.low + share * (self.high - self.low)
+        return on_host(self.low + share * (self.high - self.low))
 
     @in_double
     def contains(self, action: Float[Array, "*batch k"]) -> Bool[Array, "*batch"]:

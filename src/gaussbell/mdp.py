@@ -111,6 +111,10 @@ class FiniteMDP:
         transition.sum_duplicates()  # and sort
         return MarkovChain(transition, choice @ self.reward.ravel(), self.discount)
 
+    def transition_array(self) -> np.ndarray:
+        """The probabilities as a dense array P[s, a, s']."""
+        return self._pairs.toarray().reshape(self.num_states, self.num_actions, self.num_states)
+
     def action_values(self, values: np.ndarray) -> np.ndarray:
         """Q[s, a] = r[s, a] + discount sum_s' P[s, a, s'] v[s'], exact if `values` are.
 

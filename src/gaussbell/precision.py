@@ -64,6 +64,16 @@ def is_traced(tree: Any) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
+def on_host(tree: Any) -> Any:
+    """Concrete JAX arrays in `tree` as NumPy arrays, which keep float64 in any program; others as they are."""
+
+    def convert(leaf):
+        concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
+        return np.asarray(leaf) if concrete else leaf
+
+    return jax.tree.map(convert, tree)
+
+
 def read_numbers(name: str, value: Any) -> Any:
     """Anything array-like as a float64 JAX array; ValueError where it holds no real numbers."""
     return jnp.asarray(value if isinstance(value, jax.Array) else read_concrete(name, value), jnp.float64)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from gaussbell import features
 from gaussbell.actions import Actions, BoxActions
 from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
-from gaussbell.precision import as_key, in_double, is_traced, read_numbers
+from gaussbell.precision import as_key, in_double, is_traced, on_host, read_numbers
 
 ENDINGS = ("restart", "restart later", "end")
 
@@ -83,12 +83,12 @@ class Environment(eqx.Module):
     def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count d"]:
         """States drawn uniformly from the box."""
         share = jax.random.uniform(as_key(key), (count, self.width), jnp.float32).astype(jnp.float64)
-        return jnp.asarray(self.low) + share * (self.high - self.low)
+        return on_host(jnp.asarray(self.low) + share * (self.high - self.low))
 
     @in_double
     def scale(self, state: Any) -> Float[Array, "*batch d"]:
         """States as inputs of a network, in [-1, 1]."""
-        return features.Scale(self.low, self.high)(read_numbers("state", state))
+        return on_host(features.Scale(self.low, self.high)(read_numbers("state", state)))
 
     def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
         """The recommended inputs of a network: here the scaled state, with the action for Q-factors."""
@@ -129,7 +129,7 @@ class Environment(eqx.Module):
                 f"policy: it chose an illegal action on the way from state "
                 f"{np.asarray(state)[int(np.argmin(legal))]}; actions here are {self.actions}."
             )
-        return paths
+        return on_host(paths)
 
 
 @eqx.filter_jit

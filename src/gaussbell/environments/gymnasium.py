@@ -1,0 +1,381 @@
+"""Any Gymnasium environment: set its state and step it, or run a policy in it and keep what happens."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from gaussbell.actions import Actions, BoxActions, DiscreteActions
+from gaussbell.environments.environment import Paths
+from gaussbell.features import Scale
+from gaussbell.logs import Log, choose_all
+from gaussbell.mdp import FiniteMDP
+from gaussbell.policies import Policy, check_actions, read_policy
+from gaussbell.precision import as_key, read_concrete, read_count
+from gaussbell.sampling import LambdaReturn, read_horizons
+from gaussbell.transitions import Transitions
+
+ENDINGS = ("end", "restart")
+
+
+def from_gymnasium(
+    env: Any,
+    *,
+    discount: float = 0.99,
+    ending: str = "end",
+    low: Any = None,
+    high: Any = None,
+    num_envs: int = 16,
+    **options: Any,
+) -> "FiniteMDP | GymnasiumEnvironment":
+    """A Gymnasium environment, by its id or as an object, for `sample_transitions` and all that builds on it.
+
+    An environment with a table of probabilities `P` (FrozenLake, Taxi, CliffWalking) becomes a FiniteMDP, exact.
+    Any other becomes a GymnasiumEnvironment. Where its state can be set (classic control by `state`, MuJoCo by
+    `qpos` and `qvel`) and the box to sample from is known, transitions start from states all over that box;
+    otherwise they are gathered by running the policy.
+
+    Arguments: `ending`, what a terminated episode means: "end", the process is over, or "restart", it goes on from
+    a new start; truncation never ends anything. `low` and `high`, the box of states to sample from (for MuJoCo of
+    qpos and qvel), by default the bounds of the observations if they are finite and are the state; `num_envs`, how
+    many copies run side by side; `options`, for `gymnasium.make`.
+
+    >>> import gaussbell as gb
+    >>> gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
+    FiniteMDP(16 states, 4 actions, discount 0.99)
+    """
+    if ending not in ENDINGS:
+        raise ValueError(f"ending={ending!r}: give 'end' or 'restart', what a terminated episode means.")
+    make = _maker(env, options)
+    first = make()
+    table = getattr(first.unwrapped, "P", None)
+    if isinstance(table, dict):
+        return _from_table(first.unwrapped, table, discount, ending)
+    copies = num_envs if isinstance(env, str) else 1  # an object cannot be copied safely
+    return GymnasiumEnvironment(first, make, copies, discount, ending, low, high)
+
+
+class GymnasiumEnvironment:
+    """A Gymnasium environment as a simulator on the host. Made by `from_gymnasium`.
+
+    Transitions hold observations, which is what policies see and what logged data hold too; `simulate` and
+    `sample_states` deal in states, as far as they can be set.
+    """
+
+    def __init__(
+        self, env: Any, make: Callable[[], Any], num_envs: int, discount: float, ending: str, low: Any, high: Any
+    ):
+        self.discount, self.ending = discount, ending
+        self.actions, self._first_action = _read_actions(env.action_space)
+        self._envs = [env, *(make() for _ in range(read_count("num_envs", num_envs, 1) - 1))]
+        self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        space = env.observation_space
+        self._observe = _read_observations(space, self._name)
+        self.width = len(self._observe(env.reset(seed=0)[0]))
+        self._state = _state_access(env)
+        self.low, self.high = self._box(space, low, high)
+
+    def __repr__(self) -> str:
+        how = "states from a box" if self.low is not None else "states visited"
+        return f"GymnasiumEnvironment({self._name}, {how}, discount {self.discount:g})"
+
+    @property
+    def is_settable(self) -> bool:
+        """Can the state be set?"""
+        return self._state is not None
+
+    def close(self) -> None:
+        """Close all copies."""
+        for env in self._envs:
+            env.close()
+
+    def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[np.ndarray, "count s"]:
+        """States drawn uniformly from the box."""
+        if self.low is None or self.high is None:
+            raise ValueError(
+                f"env: {self._name} has no box of states to sample from; give from_gymnasium(..., low=..., "
+                "high=...), or use sample_transitions, which then runs the policy."
+            )
+        return self._rng(key).uniform(self.low, self.high, (count, len(self.low)))
+
+    def features(self, policy: Policy | None = None, *, q: bool = False) -> Scale | None:
+        """The scaled observations, or None where their bounds are not known."""
+        space = self._envs[0].observation_space
+        low, high = np.ravel(getattr(space, "low", np.inf)), np.ravel(getattr(space, "high", np.inf))
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (np.abs(high) < 1e30).all()):
+            return None
+        if q:
+            low, high = np.append(low, self.actions.low), np.append(high, self.actions.high)
+        return Scale(low, high)
+
+    def simulate(
+        self,
+        policy: Policy,
+        state: Any,
+        steps: Any,
+        *,
+        action: Any = None,
+        key: PRNGKeyArray | int = 0,
+    ) -> Paths:
+        """Follow `policy` from each of N states, as `Environment.simulate` does; `next_state` are observations."""
+        return self._simulate(policy, state, steps, action, key)[1]
+
+    def log(self, policy: Policy, steps: int, *, key: PRNGKeyArray | int, explore: float = 0.0) -> Log:
+        """Run `policy` for `steps` steps in all, in episodes of the environment, and keep what happens.
+
+        With probability `explore` an action is drawn uniformly instead.
+        """
+        policy = read_policy(policy, self.width, self.actions)
+        rng, key = self._rng(key), as_key(key)
+        count = -(-read_count("steps", steps, 1) // len(self._envs))
+        seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
+        rows: list[tuple[Any, ...]] = []
+        for step in range(count):
+            action = self._act(policy, seen, jax.random.fold_in(key, step))
+            random = self.actions.sample(len(seen), key=jax.random.fold_in(key, count + step))
+            explores = rng.random(len(seen)) < explore
+            action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
+            stepped = [env.step(self._legal(a)) for env, a in zip(self._envs, action, strict=True)]
+            reached = np.stack([self._observe(result[0]) for result in stepped])
+            reward = np.array([result[1] for result in stepped], float)
+            terminated = np.array([result[2] for result in stepped])
+            truncated = np.array([result[3] for result in stepped])
+            following = reached.copy()
+            for k in np.flatnonzero(terminated | truncated):
+                following[k] = self._observe(self._envs[k].reset(seed=_seed(rng))[0])
+            if self.ending == "restart":  # the process goes on from the new start
+                reached = np.where(terminated[:, None], following, reached)
+                terminated = np.zeros_like(terminated)
+            rows.append((seen, action, reward, reached, terminated, truncated))
+            seen = following
+        columns = [np.stack(column, axis=1) for column in zip(*rows, strict=True)]  # (envs, steps, ...)
+        columns[5][:, -1] |= ~columns[4][:, -1]
+        return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns))
+
+    def sample_transitions(
+        self, policy: Policy, n: int, *, key: Any, steps: Any, q: bool, successors: int, state: Any
+    ) -> Transitions:
+        """What `gaussbell.sample_transitions` returns for this environment."""
+        if isinstance(steps, LambdaReturn) or successors != 1:
+            raise ValueError("steps, successors: Gymnasium environments give one path a row; use whole steps.")
+        horizon = int(read_horizons(steps)[0])
+        if state is None and self.low is None:
+            return self._visited(policy, n, key, horizon, q)
+        states_key, actions_key, paths_key = jax.random.split(as_key(key), 3)
+        state = self.sample_states(n, key=states_key) if state is None else state
+        action = self.actions.sample(n, key=actions_key) if q else None
+        seen, paths = self._simulate(policy, state, [horizon], action, paths_key)
+        reached = paths.next_state[0]
+        following = choose_all(read_policy(policy, self.width, self.actions), reached, paths_key) if q else None
+        return Transitions(
+            seen, paths.reward[0], reached, paths.discount[0], action=action, next_action=following
+        )
+
+    def _visited(self, policy: Policy, n: int, key: Any, horizon: int, q: bool) -> Transitions:
+        """Transitions from states that the policy itself visits, drawn without replacement."""
+        gathered = self.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)
+        chosen = {"policy": policy, "actions": self.actions, "key": key} if q else {}
+        data = gathered.transitions(discount=self.discount, steps=horizon, **chosen)
+        rows = np.sort(self._rng(key).choice(len(data), n, replace=False))
+        fields = ("state", "reward", "next_state", "discount")
+        picked = {name: np.asarray(getattr(data, name))[rows] for name in fields}
+        if q:
+            picked |= {name: np.asarray(getattr(data, name))[rows] for name in ("action", "next_action")}
+        return Transitions(**picked)
+
+    def _simulate(self, policy: Policy, state: Any, steps: Any, action: Any, key: Any):
+        """The observations of the states, and their paths: in batches of as many states as there are copies."""
+        if self._state is None:
+            raise ValueError(
+                f"env: the state of {self._name} cannot be set; use sample_transitions, which runs the policy."
+            )
+        policy = read_policy(policy, self.width, self.actions)
+        state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(steps))
+        size, copies = len(state), len(self._envs)
+        seen, first = np.zeros((size, self.width)), []
+        reward, discount = np.zeros((len(counts), size)), np.zeros((len(counts), size))
+        reached = np.zeros((len(counts), size, self.width))
+        rng, key = self._rng(key), as_key(key)
+        for start in range(0, size, copies):
+            rows = np.arange(start, min(start + copies, size))
+            for row, env in zip(rows, self._envs, strict=False):
+                env.reset(seed=_seed(rng))
+                seen[row] = self._observe(self._state(env, state[row]))
+            at, total, ahead = seen[rows].copy(), np.zeros(len(rows)), np.ones(len(rows))
+            going = np.ones(len(rows), bool)
+            for step in range(int(counts[-1]) + 1):
+                for line in np.flatnonzero(counts == step):
+                    reward[line, rows], discount[line, rows], reached[line, rows] = total, ahead, at
+                if step == counts[-1] and step > 0:
+                    break
+                chosen = self._act(policy, at, jax.random.fold_in(jax.random.fold_in(key, start), step))
+                if step == 0:
+                    chosen = chosen if action is None else np.asarray(action)[rows]
+                    first.append(chosen)
+                    if counts[-1] == 0:
+                        break
+                for k in np.flatnonzero(going):
+                    result = self._envs[k].step(self._legal(chosen[k]))
+                    total[k] += ahead[k] * float(result[1])
+                    ahead[k] *= self.discount
+                    at[k] = self._observe(result[0])
+                    if result[2] and self.ending == "restart":
+                        at[k] = self._observe(self._envs[k].reset(seed=_seed(rng))[0])
+                    elif result[2]:
+                        ahead[k], going[k] = 0.0, False
+                    elif result[3]:  # a time limit: the row stops here and asks the network
+                        going[k] = False
+        return seen, Paths(np.concatenate(first), reward, discount, reached)
+
+    def _act(self, policy: Policy, seen: np.ndarray, key: Any) -> np.ndarray:
+        action = choose_all(policy, seen, key)
+        check_actions(self.actions, action, seen)
+        return action
+
+    def _legal(self, action: Any) -> Any:
+        if isinstance(self.actions, DiscreteActions):
+            return int(action) + self._first_action
+        return np.asarray(action, self._envs[0].action_space.dtype)
+
+    def _box(self, space: Any, low: Any, high: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+        if (low is None) != (high is None):
+            raise ValueError("low and high go together: give both or neither.")
+        if self._state is None:
+            if low is not None:
+                raise ValueError(f"low, high: the state of {self._name} cannot be set, so no box is sampled.")
+            return None, None
+        if low is not None:
+            box = read_concrete("low", low), read_concrete("high", high)
+            wanted = _state_of(self._envs[0]).shape
+            if box[0].shape != wanted or box[1].shape != wanted:
+                raise ValueError(f"low, high: give {wanted[0]} numbers each, one for each number of the state.")
+            return box
+        bounds = np.ravel(getattr(space, "low", np.inf)).astype(float), np.ravel(getattr(space, "high", np.inf))
+        state = _state_of(self._envs[0])
+        known = all(np.isfinite(b).all() and (np.abs(b) < 1e30).all() for b in bounds)
+        same = state.shape == bounds[0].shape and np.allclose(
+            self._observe(self._state(self._envs[0], state)), state, atol=1e-5
+        )
+        return (bounds[0], bounds[1].astype(float)) if known and same else (None, None)
+
+    @staticmethod
+    def _rng(key: Any) -> np.random.Generator:
+        return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+
+
+def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
+    try:
+        import gymnasium  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError("Gymnasium environments need: pip install 'gaussbell[gymnasium]'.") from error
+    if isinstance(env, gymnasium.Env):
+        if options:
+            raise ValueError(f"{', '.join(options)}: options are for an id; this env is made already.")
+        return lambda: env
+    if not isinstance(env, str):
+        raise ValueError(f"env={env!r}: give the id of a Gymnasium environment or the environment itself.")
+    try:
+        gymnasium.spec(env)
+    except gymnasium.error.Error as error:
+        raise ValueError(
+            f"env={env!r}: Gymnasium cannot make it ({str(error).splitlines()[0]}) Choose an id from "
+            "gymnasium.registry, or import the package that registers yours."
+        ) from error
+    try:
+        return lambda: gymnasium.make(env, **options)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ImportError(f"env={env!r}: {error}") from error
+
+
+def _read_actions(space: Any) -> tuple[Actions, int]:
+    """The set of actions, and the number of its first one."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return DiscreteActions(int(space.n)), int(space.start)
+    if kind == "Box" and len(space.shape) == 1:
+        return BoxActions(space.low, space.high), 0
+    raise ValueError(f"env: its actions are {space}; gaussbell knows Discrete and one-dimensional Box spaces.")
+
+
+def _read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
+    """The function that makes a vector of an observation."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return lambda observation: np.array([observation], float)
+    if kind == "Box" and len(space.shape) == 1:
+        return lambda observation: np.asarray(observation, float)
+    if kind == "Box" and len(space.shape) > 1:
+        raise ValueError(
+            f"env: {name} shows arrays of shape {space.shape}, such as images; values are fitted to vectors. Wrap "
+            "it in something that makes features of them (gymnasium.wrappers.TransformObservation), or flatten "
+            "small ones (gymnasium.wrappers.FlattenObservation)."
+        )
+    raise ValueError(
+        f"env: {name} shows {kind} observations; make vectors of them: gymnasium.wrappers.FlattenObservation(env)."
+    )
+
+
+def _state_of(env: Any) -> np.ndarray:
+    """The state as a vector: what the setter takes."""
+    base = env.unwrapped
+    if hasattr(base, "set_state") and hasattr(base, "data"):
+        return np.concatenate([base.data.qpos, base.data.qvel])
+    return np.asarray(base.state, float)
+
+
+def _state_access(env: Any) -> Callable[[Any, np.ndarray], Any] | None:
+    """A function that sets an environment's state and returns what is then observed, if there is a way."""
+    base = env.unwrapped
+    if hasattr(base, "set_state") and hasattr(base, "data") and hasattr(base.data, "qpos"):
+        positions = len(base.data.qpos)
+
+        def set_joints(env: Any, state: np.ndarray) -> Any:
+            env.unwrapped.set_state(state[:positions], state[positions:])
+            return env.unwrapped._get_obs()
+
+        return set_joints
+    if isinstance(getattr(base, "state", None), np.ndarray | tuple | list):
+        reader = next((name for name in ("_get_obs", "_get_ob") if hasattr(base, name)), None)
+
+        def set_attribute(env: Any, state: np.ndarray) -> Any:
+            env.unwrapped.state = np.array(state, float)
+            return getattr(env.unwrapped, reader)() if reader else state
+
+        return set_attribute
+    return None
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
+
+
+def _from_table(env: Any, table: dict, discount: float, ending: str) -> FiniteMDP:
+    """The process of a toy-text environment: P[s][a] lists (probability, next state, reward, terminated)."""
+    rows = [
+        (state, action, probability, reached, reward, terminated)
+        for state, choices in table.items()
+        for action, outcomes in choices.items()
+        for probability, reached, reward, terminated in outcomes
+    ]
+    states, choices = len(table), len(table[0])
+    over = {row[3] for row in rows if row[5]}
+    passing = over & {row[3] for row in rows if not row[5]}
+    extra = int(bool(passing) and ending == "end")  # a state that is passed through cannot also be an end
+    transition = np.zeros((states + extra, choices, states + extra))
+    reward = np.zeros((states + extra, choices))
+    start = np.asarray(env.initial_state_distrib, float) if ending == "restart" else None
+    for state, action, probability, reached, gain, terminated in rows:
+        reward[state, action] += probability * gain
+        if terminated and start is not None:
+            transition[state, action, :states] += probability * start
+        elif terminated and extra:
+            transition[state, action, states] += probability
+        else:
+            transition[state, action, reached] += probability
+    if start is None:
+        for state in range(states, states + 1) if extra else over:
+            transition[state], reward[state] = 0.0, 0.0
+            transition[state, :, state] = 1.0
+    return FiniteMDP(transition, reward, discount)
