@@ -1,12 +1,24 @@
 """Second-order Bellman residual minimisation with neural networks."""
 
-from gaussbell import actions, encodings, environments, features, linalg, networks, policies, rollouts, solvers
+from gaussbell import (
+    actions,
+    datasets,
+    encodings,
+    environments,
+    features,
+    linalg,
+    networks,
+    policies,
+    rollouts,
+    solvers,
+)
 from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
 from gaussbell.least_squares import least_squares
 from gaussbell.logs import Log
 from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
+from gaussbell.policy_evaluation import PolicyEvaluation, evaluate_policy
 from gaussbell.sampling import LambdaReturn, sample_transitions
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
@@ -40,6 +52,7 @@ __all__ = [
     "Log",
     "MarkovChain",
     "Minibatch",
+    "PolicyEvaluation",
     "Progress",
     "ResidualAlgorithm",
     "ResidualGradient",
@@ -52,10 +65,12 @@ __all__ = [
     "Transitions",
     "ValueFunction",
     "actions",
+    "datasets",
     "differential_map",
     "encodings",
     "environments",
     "evaluate",
+    "evaluate_policy",
     "features",
     "least_squares",
     "linalg",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gaussbell.records import write_atomically
+
 try:
     import matplotlib
     from matplotlib.axes import Axes
@@ -105,11 +107,4 @@ def draw_evaluation(record: dict[str, Any]) -> Figure:
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the file appears whole or not at all."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part{path.suffix}")
-    try:
-        figure.savefig(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
+    return write_atomically(path, lambda file: figure.savefig(file, format=path.suffix[1:]))

@@ -27,7 +27,7 @@ class Log(eqx.Module):
 
     Arguments: `state` and `next_state` (N, d), `action` (N,) or (N, k), `reward` (N,), `terminated` and
     `truncated` (N,), `episode` (N,), the number of each step's episode; by default an episode ends where a step is
-    terminated or truncated.
+    terminated or truncated; `actions`, the set of legal actions, if it is known.
 
     >>> import gaussbell as gb
     >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
@@ -42,6 +42,7 @@ class Log(eqx.Module):
     terminated: Bool[np.ndarray, " N"]
     truncated: Bool[np.ndarray, " N"]
     episode: Int[np.ndarray, " N"]
+    actions: Actions | None
 
     def __init__(
         self,
@@ -52,7 +53,9 @@ class Log(eqx.Module):
         terminated: Any = False,
         truncated: Any = False,
         episode: Any = None,
+        actions: Actions | None = None,
     ):
+        self.actions = actions
         self.state = read_concrete("state", state)
         count = len(self.state)
         if self.state.ndim != 2 or self.state.size == 0:
@@ -96,7 +99,6 @@ class Log(eqx.Module):
         discount: float,
         steps: int | LambdaReturn = 1,
         policy: Policy | None = None,
-        actions: Actions | None = None,
         key: PRNGKeyArray | int = 0,
     ) -> Transitions:
         """Transitions over one or several steps, cut at the end of an episode.
@@ -106,16 +108,17 @@ class Log(eqx.Module):
         is the policy's. Several steps go on only as long as the log does what the policy would do (the
         importance weight of a certain policy is zero after that), so no weights are needed; a random policy has
         all actions as successors, with their probabilities, and one step.
-
-        Arguments: `actions`, the set of legal actions, needed with a policy.
         """
         if isinstance(steps, LambdaReturn):
             raise ValueError("steps: a logged path is cut at different places; give a whole number of steps.")
         horizon = int(read_horizons(steps)[0])
         if policy is None:
             return self._cut(horizon, discount, np.ones(len(self), bool))
+        actions = self.actions
         if actions is None:
-            raise ValueError("actions: say which are legal, for example gaussbell.actions.DiscreteActions(2).")
+            raise ValueError(
+                "actions: say which are legal, for example Log(..., actions=gaussbell.actions.DiscreteActions(2))."
+            )
         check_actions(actions, self.action, self.state)
         policy = read_policy(policy, self.state.shape[1], actions)
         if is_noisy(policy):

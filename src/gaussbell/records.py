@@ -6,8 +6,9 @@ import math
 import os
 import platform
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -42,13 +43,18 @@ def write(path: Path, record: dict[str, Any]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write text to a temporary file beside `path` and rename it."""
+    """Write text; the file appears whole or not at all."""
+    return write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def write_atomically(path: Path, fill: Callable[[BinaryIO], Any]) -> Path:
+    """Let `fill` write to a temporary file beside `path`, and rename it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            fill(file)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:

@@ -152,7 +152,7 @@ class GymnasiumEnvironment:
             seen = following
         columns = [np.stack(column, axis=1) for column in zip(*rows, strict=True)]  # (envs, steps, ...)
         columns[5][:, -1] |= ~columns[4][:, -1]
-        return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns))
+        return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns), actions=self.actions)
 
     def sample_transitions(
         self, policy: Policy, n: int, *, key: Any, steps: Any, q: bool, successors: int, state: Any
@@ -176,7 +176,7 @@ class GymnasiumEnvironment:
     def _visited(self, policy: Policy, n: int, key: Any, horizon: int, q: bool) -> Transitions:
         """Transitions from states that the policy itself visits, drawn without replacement."""
         gathered = self.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)
-        chosen = {"policy": policy, "actions": self.actions, "key": key} if q else {}
+        chosen = {"policy": policy, "key": key} if q else {}
         data = gathered.transitions(discount=self.discount, steps=horizon, **chosen)
         rows = np.sort(self._rng(key).choice(len(data), n, replace=False))
         fields = ("state", "reward", "next_state", "discount")

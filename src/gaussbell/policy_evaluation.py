@@ -1,0 +1,229 @@
+"""The value of a policy from a simulator, in one call: how many steps, how good is it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from gaussbell import features as input_features
+from gaussbell.actions import BoxActions
+from gaussbell.evaluation import evaluate
+from gaussbell.networks import MLP, FeatureNetwork
+from gaussbell.policies import Policy, is_noisy
+from gaussbell.precision import as_key, in_double, on_host, read_count
+from gaussbell.rollouts import look_ahead as simulate_ahead
+from gaussbell.rollouts import steps_for
+from gaussbell.sampling import LambdaReturn, read_horizons, sample_transitions
+from gaussbell.solution import Solution
+from gaussbell.solve import Progress
+from gaussbell.solvers import Solver
+from gaussbell.transitions import Transitions
+
+LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+"""The numbers of steps that "auto" tries."""
+MOST_ROWS = 8000
+"""Rows of a fit at most: more cost time and add little, since the transitions go into longer paths instead."""
+FEWEST_ROWS = 20
+CHECKED_STATES = 256
+CHECKED_TAIL = 0.1
+"""The held-out paths are so long that this share of the discount is left."""
+NOISY_SUCCESSORS = 8
+SCREENING_STEPS = 100
+
+
+class Candidate(NamedTuple):
+    """One number of steps that was tried, with the held-out estimate of the value's error."""
+
+    steps: int
+    rows: int
+    value_error: float
+
+
+class PolicyEvaluation(Solution):
+    """The solution of `evaluate_policy`, with what it cost and how far to trust it.
+
+    `value_error` estimates the root mean squared error of the value over the environment's box, from fresh states
+    that no fit has seen, and `relative_error` is that divided by the standard deviation of the value there: 1 is no
+    better than a constant. `horizon` is the number of steps of the transitions, `tried` lists all numbers that
+    were tried, `transitions` are those of the fit, and `simulated` counts every step of the simulator, the
+    ones for the choice and for the check included.
+    """
+
+    horizon: Any = eqx.field(static=True)
+    value_error: float
+    relative_error: float
+    tried: tuple[Candidate, ...] = eqx.field(static=True)
+    transitions: Transitions
+    simulated: int = eqx.field(static=True)
+    ahead: Callable[[Any, Any], Any] = eqx.field(static=True)
+
+    def value(self, state: Any, *, look_ahead: int = 0) -> Float[Array, " N"]:
+        """The value of states (N, d); `look_ahead` steps are simulated first, and then the network is asked."""
+        return self.ahead(self.network, (state, look_ahead)) if look_ahead else self.network(state)
+
+
+@in_double
+def evaluate_policy(
+    env: Any,
+    policy: Policy,
+    network: Any = None,
+    *,
+    budget: int = 200_000,
+    steps: int | LambdaReturn | str = "auto",
+    key: PRNGKeyArray | int,
+    q: bool = False,
+    successors: int | None = None,
+    solver: Solver | None = None,
+    max_steps: int = 200,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> PolicyEvaluation:
+    """The value of `policy` in a simulator: choose the number of steps, sample, fit, and estimate the error.
+
+    Transitions of one step make a small residual and a bad value; too many steps leave too few rows in the
+    budget. With `steps="auto"` a few numbers of steps are tried, each with the same budget, and the one
+    whose value has the smallest *long-horizon* residual on fresh states wins:
+
+        value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h)
+
+    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. If the
+    process is random, pairs of independent paths keep the noise out of the mean square.
+
+    Arguments: `network`, by default two layers of 20 units behind `env.features(policy)`; a plain MLP as wide as
+    a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search uses as many for
+    each number it tries; `.simulated` counts all); `steps`, to fix the number instead; `q`, for Q-factors;
+    `successors`, how many paths each row averages, by default 1, or 8 if env or policy are random; `solver`,
+    `max_steps` and `on_progress` as in `evaluate`.
+
+    >>> import gaussbell as gb
+    >>> pendulum = gb.environments.Pendulum(discount=0.9)
+    >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, gb.MLP((2, 10, 1), key=0), budget=2000, key=1)
+    >>> found.horizon in (5, 10, 20, 50), found.relative_error < 0.5
+    (True, True)
+    """
+    budget = read_count("budget", budget, 1)
+    noisy = bool(getattr(env, "noisy", False)) or is_noisy(policy)
+    successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
+    fit_key, check_key, network_key = jax.random.split(as_key(key), 3)
+    network = _behind_features(network, env, policy, q, network_key)
+    check = _Check(env, policy, q, noisy, check_key)
+
+    def sample(candidate: Any) -> Transitions:
+        cost = int(read_horizons(candidate)[-1]) * successors
+        rows = min(budget // cost, MOST_ROWS)
+        if rows < 1:
+            raise ValueError(f"budget={budget}: one row of {cost} simulated steps does not fit; give more.")
+        return sample_transitions(env, policy, rows, key=fit_key, steps=candidate, q=q, successors=successors)
+
+    def fit(data: Transitions, most: int) -> Solution:
+        return evaluate(network, data, solver=solver, max_steps=most, on_progress=on_progress)
+
+    if isinstance(steps, str):
+        if steps != "auto":
+            raise ValueError(f"steps={steps!r}: give 'auto', a whole number, or a LambdaReturn.")
+        chosen, tried, simulated = _search(sample, fit, check, budget // successors, steps_for(env.discount, 1e-3))
+    else:
+        chosen, tried, simulated = steps, (), 0
+    data = sample(chosen)
+    solution = fit(data, max_steps)
+    error, spread = check(solution.network)
+    cost = len(data) * int(read_horizons(chosen)[-1]) * successors
+    return PolicyEvaluation(
+        **{name: getattr(solution, name) for name in ("params", "loss", "status_code", "steps", "history")},
+        horizon=chosen,
+        value_error=error,
+        relative_error=error / spread if spread > 0 else np.inf,
+        tried=tried,
+        transitions=data,
+        simulated=simulated + cost + check.cost,
+        ahead=lambda network, query: simulate_ahead(network, env, policy, *query, key=check_key),
+    )
+
+
+class _Check:
+    """Held-out paths, long enough that their residual is an error of the value."""
+
+    def __init__(self, env: Any, policy: Policy, q: bool, noisy: bool, key: Any):
+        horizon = steps_for(env.discount, CHECKED_TAIL)
+        first = sample_transitions(env, policy, CHECKED_STATES, key=key, steps=horizon, q=q)
+        self.paths = [first]
+        if noisy and not hasattr(env, "sample_transitions"):
+            # A second, independent path from each state. The keys of states and actions come first in the split.
+            state, paths_key = np.asarray(first.state), jax.random.fold_in(key, 1)
+            second = env.simulate(policy, state, [horizon], action=_as_taken(env, first.action), key=paths_key)
+            reached = second.next_state[0]
+            following = env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action if q else None
+            self.paths.append(
+                Transitions(
+                    state,
+                    second.reward[0],
+                    reached,
+                    second.discount[0],
+                    action=first.action,
+                    next_action=following,
+                )
+            )
+        self.remaining = env.discount**horizon
+        self.cost = horizon * CHECKED_STATES * len(self.paths)
+
+    def __call__(self, network: Any) -> tuple[float, float]:
+        """The estimated root mean squared error of a network's values, and their standard deviation."""
+        values = np.asarray(network(self.paths[0].inputs))
+        targets = [_target(network, path) for path in self.paths]
+        square = np.mean((values - targets[0]) * (values - targets[-1]))
+        spread = np.sqrt(max(np.cov(targets[0], targets[-1])[0, 1], 0.0))
+        return float(np.sqrt(max(square, 0.0)) / (1 - self.remaining)), float(spread)
+
+
+def _target(network: Any, path: Transitions) -> np.ndarray:
+    # Where the process has ended the successor counts for nothing, whatever it is.
+    ended = (np.asarray(path.discount) == 0)[:, None]
+    successor = np.where(ended, np.asarray(path.inputs), np.asarray(path.next_inputs))
+    return np.asarray(path.reward) + np.asarray(path.discount) * np.asarray(network(successor))
+
+
+def _search(
+    sample: Callable[[int], Transitions],
+    fit: Callable[[Transitions, int], Solution],
+    check: _Check,
+    budget: int,
+    longest: int,
+) -> tuple[int, tuple[Candidate, ...], int]:
+    """Try numbers of steps in rising order until the held-out error has clearly passed its minimum."""
+    tried: list[Candidate] = []
+    for steps in LADDER:
+        if tried and (budget // steps < FEWEST_ROWS or steps > longest):
+            break
+        data = sample(steps)
+        error, _ = check(fit(data, SCREENING_STEPS).network)
+        tried.append(Candidate(steps, len(data), error))
+        best = min(candidate.value_error for candidate in tried)
+        if len(tried) > 2 and min(candidate.value_error for candidate in tried[-2:]) > 1.2 * best:
+            break
+    chosen = min(tried, key=lambda candidate: candidate.value_error).steps
+    return chosen, tuple(tried), sum(candidate.steps * candidate.rows for candidate in tried)
+
+
+def _behind_features(network: Any, env: Any, policy: Policy, q: bool, key: Any) -> Any:
+    """The network as it takes the environment's states: scaled, if it is a plain MLP of their width."""
+    if network is None:
+        made = env.features(None if is_noisy(policy) else policy, q=q)
+        inputs = env.width + (len(env.actions.low) if q else 0)
+        width = inputs if made is None else input_features.width(made, inputs)
+        inner = MLP((width, 20, 20, 1), key=key)
+        return inner if made is None else FeatureNetwork(made, inner)
+    if type(network) is MLP and env.low is not None and len(env.low) == env.width:
+        low = np.concatenate([env.low, env.actions.low]) if q else env.low
+        high = np.concatenate([env.high, env.actions.high]) if q else env.high
+        return FeatureNetwork(input_features.Scale(low, high), network)
+    return network
+
+
+def _as_taken(env: Any, action: Any) -> Any:
+    """Actions as an environment takes them: whole numbers have no second axis."""
+    if action is None or isinstance(env.actions, BoxActions):
+        return action
+    return np.asarray(action)[:, 0]
