@@ -7,6 +7,7 @@ from gaussbell import (
     environments,
     features,
     linalg,
+    neighbours,
     networks,
     policies,
     rollouts,
@@ -18,6 +19,7 @@ from gaussbell.least_squares import least_squares
 from gaussbell.logs import Log
 from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
+from gaussbell.offline import OfflineEvaluation, evaluate_offline
 from gaussbell.policy_evaluation import PolicyEvaluation, evaluate_policy
 from gaussbell.sampling import LambdaReturn, sample_transitions
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
@@ -52,6 +54,7 @@ __all__ = [
     "Log",
     "MarkovChain",
     "Minibatch",
+    "OfflineEvaluation",
     "PolicyEvaluation",
     "Progress",
     "ResidualAlgorithm",
@@ -70,12 +73,14 @@ __all__ = [
     "encodings",
     "environments",
     "evaluate",
+    "evaluate_offline",
     "evaluate_policy",
     "features",
     "least_squares",
     "linalg",
     "linearise",
     "msbe",
+    "neighbours",
     "networks",
     "policies",
     "rollouts",

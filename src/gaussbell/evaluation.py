@@ -32,6 +32,7 @@ def evaluate(
     features: Any = None,
     weight: Any = None,
     patience: int = 200,
+    scale_output: bool | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     keep_parameters: bool = False,
 ) -> Solution:
@@ -54,7 +55,8 @@ def evaluate(
     many parameters as rows, so that the residual can reach zero, and LevenbergMarquardt() otherwise;
     `tolerance`, the msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features`
     (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how much it counts
-    (by default its number and its stationary probability); the rest as in `least_squares`.
+    (by default its number and its stationary probability); `scale_output`, whether to scale an MLP's output first,
+    by default only without a solver of your own; the rest as in `least_squares`.
 
     >>> import gaussbell as gb
     >>> chain = gb.environments.SevenStar().under()
@@ -67,8 +69,8 @@ def evaluate(
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
     fitted = without_features(network)
-    by_default = solver is None and type(fitted) is MLP
-    problem, start, default_tolerance = _prepare(problem, fitted, scale_output=by_default)
+    wanted = solver is None if scale_output is None else scale_output
+    problem, start, default_tolerance = _prepare(problem, fitted, scale_output=wanted and type(fitted) is MLP)
     return solve(
         problem,
         start,

@@ -86,6 +86,15 @@ class Log(eqx.Module):
     def __len__(self) -> int:
         return len(self.reward)
 
+    @staticmethod
+    def join(*logs: "Log") -> "Log":
+        """Several logs as one; their episodes stay apart."""
+        fields = ("state", "action", "reward", "next_state", "terminated", "truncated")
+        joined = {name: np.concatenate([getattr(log, name) for log in logs]) for name in fields}
+        offsets = np.cumsum([0, *(int(log.episode.max()) + 1 for log in logs[:-1])])
+        episode = np.concatenate([log.episode + offset for log, offset in zip(logs, offsets, strict=True)])
+        return Log(**joined, episode=episode, actions=logs[0].actions)
+
     @property
     def starts(self) -> Float[np.ndarray, "E d"]:
         """The states that the episodes start in."""

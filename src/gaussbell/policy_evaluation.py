@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -14,13 +13,13 @@ from gaussbell.actions import BoxActions
 from gaussbell.evaluation import evaluate
 from gaussbell.networks import MLP, FeatureNetwork
 from gaussbell.policies import Policy, is_noisy
-from gaussbell.precision import as_key, in_double, on_host, read_count
+from gaussbell.precision import as_key, in_double, read_count
 from gaussbell.rollouts import look_ahead as simulate_ahead
 from gaussbell.rollouts import steps_for
 from gaussbell.sampling import LambdaReturn, read_horizons, sample_transitions
-from gaussbell.solution import Solution
+from gaussbell.solution import History, Solution, Status
 from gaussbell.solve import Progress
-from gaussbell.solvers import Solver
+from gaussbell.solvers import LevenbergMarquardt, Solver
 from gaussbell.transitions import Transitions
 
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -31,8 +30,18 @@ FEWEST_ROWS = 20
 CHECKED_STATES = 256
 CHECKED_TAIL = 0.1
 """The held-out paths are so long that this share of the discount is left."""
+LONGEST_TAIL = 0.01
+"""No paths are tried that are so long that less than this share of the discount is left."""
+MIDDLE = 0.2
+"""The first number of steps that is tried, as a share of 1 / (1 - discount)."""
+CLEARLY_WORSE = 1.3
 NOISY_SUCCESSORS = 8
 SCREENING_STEPS = 100
+BOUT = 20
+"""Steps between two looks at the held-out paths."""
+PATIENCE = 3
+"""Bouts without a notably smaller held-out error after which a fit ends."""
+NOTABLY_BETTER = 0.98
 
 
 class Candidate(NamedTuple):
@@ -89,14 +98,15 @@ def evaluate_policy(
 
         value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h)
 
-    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. If the
-    process is random, pairs of independent paths keep the noise out of the mean square.
+    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. It also says
+    when to stop a fit, and fresh paths, used for nothing else, give the error that is returned. If the process
+    is random, pairs of independent paths keep the noise out of the mean square.
 
     Arguments: `network`, by default two layers of 20 units behind `env.features(policy)`; a plain MLP as wide as
     a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search uses as many for
     each number it tries; `.simulated` counts all); `steps`, to fix the number instead; `q`, for Q-factors;
-    `successors`, how many paths each row averages, by default 1, or 8 if env or policy are random; `solver`,
-    `max_steps` and `on_progress` as in `evaluate`.
+    `successors`, how many paths each row averages, by default 1, or 8 if env or policy are random; `solver`, by default
+    LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier where held-out paths say so.
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum(discount=0.9)
@@ -107,7 +117,7 @@ def evaluate_policy(
     budget = read_count("budget", budget, 1)
     noisy = bool(getattr(env, "noisy", False)) or is_noisy(policy)
     successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
-    fit_key, check_key, network_key = jax.random.split(as_key(key), 3)
+    fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
     network = _behind_features(network, env, policy, q, network_key)
     check = _Check(env, policy, q, noisy, check_key)
 
@@ -118,29 +128,87 @@ def evaluate_policy(
             raise ValueError(f"budget={budget}: one row of {cost} simulated steps does not fit; give more.")
         return sample_transitions(env, policy, rows, key=fit_key, steps=candidate, q=q, successors=successors)
 
-    def fit(data: Transitions, most: int) -> Solution:
-        return evaluate(network, data, solver=solver, max_steps=most, on_progress=on_progress)
+    def fit(candidate: Any) -> _Fit:
+        return _Fit(candidate, sample(candidate), network, solver, check, on_progress)
 
     if isinstance(steps, str):
         if steps != "auto":
             raise ValueError(f"steps={steps!r}: give 'auto', a whole number, or a LambdaReturn.")
-        chosen, tried, simulated = _search(sample, fit, check, budget // successors, steps_for(env.discount, 1e-3))
+        fits = _search(fit, budget // successors, env.discount, min(max_steps, SCREENING_STEPS))
     else:
-        chosen, tried, simulated = steps, (), 0
-    data = sample(chosen)
-    solution = fit(data, max_steps)
-    error, spread = check(solution.network)
-    cost = len(data) * int(read_horizons(chosen)[-1]) * successors
+        fits = [fit(steps)]
+    best = min(fits, key=lambda fitted: fitted.error)
+    best.go_on(max_steps)
+    error, spread = _Check(env, policy, q, noisy, final_key)(best.network)
+    counts = [len(fitted.data) * int(read_horizons(fitted.steps)[-1]) * successors for fitted in fits]
+    tried = [Candidate(fitted.steps, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
-        **{name: getattr(solution, name) for name in ("params", "loss", "status_code", "steps", "history")},
-        horizon=chosen,
+        params=best.network,
+        loss=best.loss,
+        status_code=np.int32(best.status.code),
+        steps=np.int32(best.taken),
+        history=best.history(),
+        horizon=best.steps,
         value_error=error,
         relative_error=error / spread if spread > 0 else np.inf,
-        tried=tried,
-        transitions=data,
-        simulated=simulated + cost + check.cost,
+        tried=tuple(sorted(tried)) if len(tried) > 1 else tuple(tried),
+        transitions=best.data,
+        simulated=sum(counts) + 2 * check.cost,
         ahead=lambda network, query: simulate_ahead(network, env, policy, *query, key=check_key),
     )
+
+
+class _Fit:
+    """A fit in bouts of a few steps, each followed by a look at held-out paths. The best network seen is kept.
+
+    Steps that lower the loss on the rows further may well raise the error of the value between them; where there
+    are fewer rows than parameters they always do in the end.
+    """
+
+    def __init__(self, steps: Any, data: Transitions, network: Any, solver: Any, check: "_Check", on_progress: Any):
+        self.steps, self.data, self._check = steps, data, check
+        self._solver, self._on_progress = solver or LevenbergMarquardt(), on_progress
+        self.network = self._latest = network
+        self.error, self.taken, self._since, self._histories = np.inf, 0, 0, []
+        self.loss: Any = np.float64(np.nan)
+        self.status = Status.OUT_OF_STEPS
+
+    def go_on(self, most: int) -> None:
+        """Take further bouts, up to `most` steps in all, as long as the held-out error keeps falling."""
+        while self.taken < most and self.status is Status.OUT_OF_STEPS:
+            solution = evaluate(
+                self._latest,
+                self.data,
+                solver=self._solver,
+                max_steps=BOUT,
+                scale_output=True,
+                on_progress=self._on_progress,
+            )
+            self._latest = solution.network
+            self._histories.append(solution.history)
+            self.taken += int(solution.steps)
+            error, _ = self._check(self._latest)
+            self._since += 1
+            if error < self.error or not self._histories:
+                self._since = 0 if error < NOTABLY_BETTER * self.error else self._since
+                self.network, self.error, self.loss = self._latest, error, solution.loss
+            if self._since >= PATIENCE:
+                self.status = Status.HELD_OUT
+            elif solution.status is not Status.OUT_OF_STEPS:
+                self.status = solution.status
+
+    def history(self) -> History:
+        """The histories of all bouts as one; each bout starts where the one before it ended."""
+        first, *others = self._histories
+        fields = ("loss", "gradient_norm", "step_norm", "damping", "gain_ratio", "accepted")
+        return History(
+            **{
+                name: np.concatenate(
+                    [np.asarray(getattr(first, name)), *(np.asarray(getattr(h, name))[1:] for h in others)]
+                )
+                for name in fields
+            }
+        )
 
 
 class _Check:
@@ -185,26 +253,23 @@ def _target(network: Any, path: Transitions) -> np.ndarray:
     return np.asarray(path.reward) + np.asarray(path.discount) * np.asarray(network(successor))
 
 
-def _search(
-    sample: Callable[[int], Transitions],
-    fit: Callable[[Transitions, int], Solution],
-    check: _Check,
-    budget: int,
-    longest: int,
-) -> tuple[int, tuple[Candidate, ...], int]:
-    """Try numbers of steps in rising order until the held-out error has clearly passed its minimum."""
-    tried: list[Candidate] = []
-    for steps in LADDER:
-        if tried and (budget // steps < FEWEST_ROWS or steps > longest):
-            break
-        data = sample(steps)
-        error, _ = check(fit(data, SCREENING_STEPS).network)
-        tried.append(Candidate(steps, len(data), error))
-        best = min(candidate.value_error for candidate in tried)
-        if len(tried) > 2 and min(candidate.value_error for candidate in tried[-2:]) > 1.2 * best:
-            break
-    chosen = min(tried, key=lambda candidate: candidate.value_error).steps
-    return chosen, tuple(tried), sum(candidate.steps * candidate.rows for candidate in tried)
+def _search(fit: Callable[[int], _Fit], budget: int, discount: float, most: int) -> list[_Fit]:
+    """Try numbers of steps from the middle outwards, until the held-out error is clearly worse on both sides."""
+    ladder = [
+        steps
+        for steps in LADDER
+        if steps == 1 or (budget // steps >= FEWEST_ROWS and steps <= steps_for(discount, LONGEST_TAIL))
+    ]
+    middle = int(np.argmin([abs(np.log(steps * (1 - discount) / MIDDLE)) for steps in ladder]))
+    fits: list[_Fit] = []
+    for side in (ladder[middle:], ladder[:middle][::-1]):
+        for steps in side:
+            fitted = fit(steps)
+            fitted.go_on(most)
+            fits.append(fitted)
+            if fitted.error > CLEARLY_WORSE * min(other.error for other in fits):
+                break
+    return fits
 
 
 def _behind_features(network: Any, env: Any, policy: Policy, q: bool, key: Any) -> Any:

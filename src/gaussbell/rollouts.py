@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gaussbell.policies import Policy
+from gaussbell.logs import Log
+from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
 from gaussbell.precision import as_key, in_double, on_host, read_concrete, read_count
 
 CHUNK = 2**16
@@ -127,3 +129,59 @@ def look_ahead(
     """
     paths = env.simulate(policy, state, [read_count("steps", steps, 0)], key=key)
     return on_host(paths.reward[0] + paths.discount[0] * jnp.asarray(network(paths.next_state[0])))
+
+
+@in_double
+def log_episodes(
+    env: Any,
+    policy: Policy,
+    *,
+    episodes: int,
+    length: int,
+    key: PRNGKeyArray | int,
+    start: Any = None,
+) -> Log:
+    """Run `policy` and keep every step: `episodes` of at most `length` steps, then truncated.
+
+    Arguments: `start` (episodes, d), by default states that the environment starts in.
+
+    >>> import gaussbell as gb
+    >>> car = gb.environments.MountainCar()
+    >>> log = gb.rollouts.log_episodes(car, car.along_velocity, episodes=3, length=50, key=0)
+    >>> len(log), log.starts.shape
+    (150, (3, 2))
+    """
+    episodes, length = read_count("episodes", episodes, 1), read_count("length", length, 1)
+    policy = read_policy(policy, env.width, env.actions)
+    start_key, steps_key = jax.random.split(as_key(key))
+    if start is None:
+        start = jax.vmap(env.initial)(jax.random.split(start_key, episodes))
+    rows = on_host(_record(env, policy, jnp.asarray(start, jnp.float64), length, steps_key))
+    state, action, reward, reached, ended = (np.moveaxis(rows[k], 0, 1) for k in range(5))  # (E, L, ...)
+    check_actions(env.actions, action.reshape(-1, *action.shape[2:]), state.reshape(-1, env.width))
+    over = np.cumsum(ended, axis=1)
+    kept = (over - ended) == 0  # up to and with the step that ends the process
+    number = np.broadcast_to(np.arange(episodes)[:, None], kept.shape)
+    return Log(
+        state[kept],
+        action[kept],
+        reward[kept],
+        reached[kept],
+        terminated=ended[kept],
+        episode=number[kept],
+        actions=env.actions,
+    )
+
+
+@eqx.filter_jit
+def _record(env: Any, policy: Policy, start: Float[Array, "E d"], length: int, key: Any):
+    noisy = env.noisy or is_noisy(policy)
+
+    def advance(state, step):
+        now = jax.random.fold_in(key, step)
+        keys = jax.random.split(now, 2 * len(state)).reshape(2, -1) if noisy else (None, None)
+        action = jax.vmap(lambda s, k: choose(policy, s, k))(state, keys[0])
+        reached, reward, ended = jax.vmap(env.step)(state, action, keys[1])
+        return reached, (state, action, reward, reached, ended)
+
+    return jax.lax.scan(advance, start, jnp.arange(length))[1]

@@ -32,6 +32,7 @@ class Status(enum.Enum):
         "what the network, or the residual, returns there."
     )
     INTERRUPTED = "The solve was interrupted; the best parameters seen are returned."
+    HELD_OUT = "The error on held-out data stopped falling; the parameters with the smallest one are returned."
 
     @property
     def code(self) -> int:
@@ -41,7 +42,7 @@ class Status(enum.Enum):
     @property
     def succeeded(self) -> bool:
         """Did the solve reach its tolerance, or a point that no step improves?"""
-        return self in (Status.CONVERGED, Status.STATIONARY)
+        return self in (Status.CONVERGED, Status.STATIONARY, Status.HELD_OUT)
 
     def __str__(self) -> str:
         return self.name.lower().replace("_", " ")

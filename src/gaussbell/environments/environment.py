@@ -74,6 +74,13 @@ class Environment(eqx.Module):
         """What an agent sees: the state itself."""
         return state
 
+    def step(
+        self, state: Float[Array, " d"], action: Array, rng: PRNGKeyArray | None = None
+    ) -> tuple[Float[Array, " d"], Float[Array, ""], Bool[Array, ""]]:
+        """The next state, the reward, and whether the process ends there."""
+        reached = self.transition(state, action, rng)
+        return reached, self.reward(state, action, reached, rng), self.terminal(reached, rng)
+
     @property
     def width(self) -> int:
         """The length of a state."""
@@ -141,10 +148,6 @@ def _follow(env: Environment, policy: Policy, state, action, counts: Int[Array, 
     def pick(state, key):
         return choose(policy, state, key)
 
-    def move(state, action, key):
-        reached = env.transition(state, action, key)
-        return reached, env.reward(state, action, reached, key), env.terminal(reached, key)
-
     def keys(step, purpose):
         if not noisy:
             return None
@@ -153,7 +156,7 @@ def _follow(env: Environment, policy: Policy, state, action, counts: Int[Array, 
     def advance(step, path):
         state, total, discount, legal = path
         action = jnp.where(step == 0, start, pick_all(state, step))
-        reached, reward, ended = jax.vmap(move)(state, action, keys(step, 0))
+        reached, reward, ended = jax.vmap(env.step)(state, action, keys(step, 0))
         total = total + discount * reward
         discount = discount * jnp.where(ended, 0.0, env.discount)
         legal = legal & env.actions.contains(action)

@@ -66,9 +66,7 @@ def _compiled(env: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]
         return state, env.observation(state)
 
     def advance(seed, state, action):
-        key = jax.random.key(seed)
-        reached = env.transition(state, action, key)
-        reward, ended = env.reward(state, action, reached, key), env.terminal(reached, key)
+        reached, reward, ended = env.step(state, action, jax.random.key(seed))
         return reached, env.observation(reached), reward, ended
 
     return tuple(in_double(_to_numpy(jax.jit(function))) for function in (start, advance))  # type: ignore
