@@ -34,6 +34,7 @@ def evaluate(
     patience: int = 200,
     scale_output: bool | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    held_out: Callable[[Any], float] | None = None,
     keep_parameters: bool = False,
 ) -> Solution:
     """Fit `network` to the value of a policy by minimising the NMSBE with complete derivatives.
@@ -56,7 +57,9 @@ def evaluate(
     `tolerance`, the msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features`
     (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how much it counts
     (by default its number and its stationary probability); `scale_output`, whether to scale an MLP's output first,
-    by default only without a solver of your own; the rest as in `least_squares`.
+    by default only without a solver of your own; `held_out`, a function from a network to its error on data
+    of your own: it is asked every 20 steps, the network with the smallest answer is returned, and the fit ends
+    where it stops falling; the rest as in `least_squares`.
 
     >>> import gaussbell as gb
     >>> chain = gb.environments.SevenStar().under()
@@ -79,6 +82,7 @@ def evaluate(
         tolerance=default_tolerance if tolerance is None else tolerance,
         patience=patience,
         on_progress=on_progress,
+        held_out=held_out,
         keep_parameters=keep_parameters,
     )
 

@@ -104,6 +104,65 @@ def draw_evaluation(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def draw_values(record: dict[str, Any]) -> Figure:
+    """The record of an evaluation of Mountain Car: the true value, the learned one, and their difference."""
+    settings, result = record["settings"], record["result"]
+    true, learned = np.asarray(record["true"]), np.asarray(record["learned"])
+    position, velocity = (np.asarray(axis) for axis in record["axes"])
+    difference = learned - true
+    far = max(float(np.quantile(np.abs(difference), 0.995)), 1e-12)
+    bounds = float(true.min()), float(true.max())
+    by = "the network alone"
+    if settings["look_ahead"]:
+        by = f"the network after {settings['look_ahead']} simulated steps"
+    caption = (
+        "The value jumps along curves: on one side the car still makes it over the hill, on the other it needs another "
+        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions of {settings['steps']} steps, "
+        "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the largest 0.5 %). "
+        f"Root mean squared error {result['relative_error']:.3f} standard deviations of the value, "
+        f"{result['relative_error_without_look_ahead']:.3f} without looking ahead."
+    )
+    title = "Mountain Car, pushed along its velocity: discounted reward from every state"
+    with panels(3, title=title, caption=caption) as (figure, axes):
+        shown = (
+            (true, "True value, by simulation", "cividis", bounds),
+            (learned, "Learned value", "cividis", bounds),
+            (difference, "Difference", "PuOr", (-far, far)),
+        )
+        for panel, (table, name, colours, (low, high)) in zip(axes, shown, strict=True):
+            mesh = panel.pcolormesh(
+                position, velocity, table.T, cmap=colours, vmin=low, vmax=high, shading="nearest", rasterized=True
+            )
+            panel.set(title=name, xlabel="position", ylabel="velocity per step")
+            panel.grid(visible=False)
+            figure.colorbar(mesh, ax=panel, label="value" if name != "Difference" else "learned - true", pad=0.02)
+    return figure
+
+
+def draw_offline(record: dict[str, Any]) -> Figure:
+    """The record of an offline evaluation: the estimate with its interval, and how the fit went."""
+    result, seen = record["result"], record["diagnostics"]
+    low, high = result["interval"]
+    verdict = " ".join(result["warnings"]) or "No diagnostic speaks against it."
+    caption = (
+        f"{result['logged_steps']:,} logged steps, of which {seen['agreement']:.0%} do what the policy would do. "
+        f"Dots are refits to resampled episodes, the bar is the 90 % interval. {verdict}"
+    )
+    with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (figure, axes):
+        left, right = axes
+        refits = np.asarray(result["refits"], float)
+        left.plot(refits, np.linspace(0.7, 1.3, len(refits)), "o", color=BLUE, alpha=0.6, label="refits")
+        if low is not None:
+            left.plot([low, high], [0.4, 0.4], "-", color=BLUE, lw=3, label="90 % interval")
+        left.plot([result["value"]], [0.4], "D", color=VERMILION, label="estimate")
+        left.plot([seen["neighbour_value"]], [0.1], "s", color=GREY, label="nearest neighbours")
+        left.set(title="Estimate", xlabel="value (discounted reward)", yticks=[], ylim=(-0.2, 1.9))
+        left.legend(loc="upper left", ncols=2)
+        falling_curve(right, record["history"]["msbe"], label="NMSBE", colour=BLUE, marker="o")
+        right.set(title="Convergence of the fit", xlabel="step", ylabel="NMSBE")
+    return figure
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the file appears whole or not at all."""
     path = Path(path)

@@ -12,7 +12,7 @@ from gaussbell.actions import Actions, BoxActions
 from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
 from gaussbell.precision import as_key, in_double, read_concrete
 from gaussbell.sampling import LambdaReturn, read_horizons
-from gaussbell.transitions import Transitions
+from gaussbell.transitions import Transitions, check_finite
 
 SAME_ACTION = 1e-3
 """Two actions of a box are the same if they differ by less than this share of its size."""
@@ -73,8 +73,8 @@ class Log(eqx.Module):
         if self.reward.ndim != 1 or self.next_state.shape != self.state.shape:
             raise ValueError("reward, next_state: give shapes (N,) and that of state.")
         for name in ("state", "action", "reward"):
-            _check_finite(name, getattr(self, name))
-        _check_finite("next_state", np.where(self.terminated[:, None], 0.0, self.next_state))
+            check_finite(name, getattr(self, name))
+        check_finite("next_state", np.where(self.terminated[:, None], 0.0, self.next_state))
         over = self.terminated | truncated
         if episode is None:
             self.episode = np.concatenate([[0], np.cumsum(over)[:-1]])
@@ -198,12 +198,3 @@ def _same(actions: Actions, chosen: np.ndarray, logged: np.ndarray) -> Bool[np.n
         near = np.abs(chosen - logged) <= SAME_ACTION * (actions.high - actions.low)
         return near.reshape(len(logged), -1).all(axis=1)
     return chosen.ravel() == logged.ravel()
-
-
-def _check_finite(name: str, array: np.ndarray) -> None:
-    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{name}: {int(bad.sum())} of {len(bad)} rows hold NaN or infinity (the first is row "
-            f"{int(np.argmax(bad))}); remove or repair them."
-        )

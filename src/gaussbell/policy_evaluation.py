@@ -27,7 +27,8 @@ LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 MOST_ROWS = 8000
 """Rows of a fit at most: more cost time and add little, since the transitions go into longer paths instead."""
 FEWEST_ROWS = 20
-CHECKED_STATES = 256
+CHECKED_STATES = (256, 1024)
+"""Held-out paths, at least and at most: as many as the budget itself would pay for, within these bounds."""
 CHECKED_TAIL = 0.1
 """The held-out paths are so long that this share of the discount is left."""
 LONGEST_TAIL = 0.01
@@ -36,12 +37,8 @@ MIDDLE = 0.2
 """The first number of steps that is tried, as a share of 1 / (1 - discount)."""
 CLEARLY_WORSE = 1.3
 NOISY_SUCCESSORS = 8
-SCREENING_STEPS = 100
-BOUT = 20
-"""Steps between two looks at the held-out paths."""
-PATIENCE = 3
-"""Bouts without a notably smaller held-out error after which a fit ends."""
-NOTABLY_BETTER = 0.98
+BOUT = 100
+"""Steps of one fit: the most promising ones go on for another."""
 
 
 class Candidate(NamedTuple):
@@ -119,7 +116,7 @@ def evaluate_policy(
     successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
     fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
     network = _behind_features(network, env, policy, q, network_key)
-    check = _Check(env, policy, q, noisy, check_key)
+    check = _Check(env, policy, budget, q, noisy, check_key)
 
     def sample(candidate: Any) -> Transitions:
         cost = int(read_horizons(candidate)[-1]) * successors
@@ -134,12 +131,12 @@ def evaluate_policy(
     if isinstance(steps, str):
         if steps != "auto":
             raise ValueError(f"steps={steps!r}: give 'auto', a whole number, or a LambdaReturn.")
-        fits = _search(fit, budget // successors, env.discount, min(max_steps, SCREENING_STEPS))
+        fits = _search(fit, budget // successors, env.discount, min(max_steps, BOUT))
     else:
         fits = [fit(steps)]
     best = min(fits, key=lambda fitted: fitted.error)
     best.go_on(max_steps)
-    error, spread = _Check(env, policy, q, noisy, final_key)(best.network)
+    error, spread = _Check(env, policy, budget, q, noisy, final_key)(best.network)
     counts = [len(fitted.data) * int(read_horizons(fitted.steps)[-1]) * successors for fitted in fits]
     tried = [Candidate(fitted.steps, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
@@ -159,43 +156,34 @@ def evaluate_policy(
 
 
 class _Fit:
-    """A fit in bouts of a few steps, each followed by a look at held-out paths. The best network seen is kept.
+    """A fit that stops by held-out paths, and that can go on later.
 
     Steps that lower the loss on the rows further may well raise the error of the value between them; where there
     are fewer rows than parameters they always do in the end.
     """
 
     def __init__(self, steps: Any, data: Transitions, network: Any, solver: Any, check: "_Check", on_progress: Any):
-        self.steps, self.data, self._check = steps, data, check
-        self._solver, self._on_progress = solver or LevenbergMarquardt(), on_progress
-        self.network = self._latest = network
-        self.error, self.taken, self._since, self._histories = np.inf, 0, 0, []
-        self.loss: Any = np.float64(np.nan)
-        self.status = Status.OUT_OF_STEPS
+        self.steps, self.data, self.network = steps, data, network
+        self._check, self._solver, self._on_progress = check, solver or LevenbergMarquardt(), on_progress
+        self.taken, self._histories = 0, []
+        self.error, self.loss, self.status = np.inf, np.float64(np.nan), Status.OUT_OF_STEPS
 
     def go_on(self, most: int) -> None:
-        """Take further bouts, up to `most` steps in all, as long as the held-out error keeps falling."""
+        """Take further steps, up to `most` in all, as long as the held-out error keeps falling."""
         while self.taken < most and self.status is Status.OUT_OF_STEPS:
             solution = evaluate(
-                self._latest,
+                self.network,
                 self.data,
                 solver=self._solver,
-                max_steps=BOUT,
+                max_steps=min(BOUT, most),
                 scale_output=True,
+                held_out=lambda network: self._check(network)[0],
                 on_progress=self._on_progress,
             )
-            self._latest = solution.network
             self._histories.append(solution.history)
+            self.network, self.loss, self.status = solution.network, solution.loss, solution.status
             self.taken += int(solution.steps)
-            error, _ = self._check(self._latest)
-            self._since += 1
-            if error < self.error or not self._histories:
-                self._since = 0 if error < NOTABLY_BETTER * self.error else self._since
-                self.network, self.error, self.loss = self._latest, error, solution.loss
-            if self._since >= PATIENCE:
-                self.status = Status.HELD_OUT
-            elif solution.status is not Status.OUT_OF_STEPS:
-                self.status = solution.status
+        self.error = self._check(self.network)[0]
 
     def history(self) -> History:
         """The histories of all bouts as one; each bout starts where the one before it ended."""
@@ -214,9 +202,10 @@ class _Fit:
 class _Check:
     """Held-out paths, long enough that their residual is an error of the value."""
 
-    def __init__(self, env: Any, policy: Policy, q: bool, noisy: bool, key: Any):
+    def __init__(self, env: Any, policy: Policy, budget: int, q: bool, noisy: bool, key: Any):
         horizon = steps_for(env.discount, CHECKED_TAIL)
-        first = sample_transitions(env, policy, CHECKED_STATES, key=key, steps=horizon, q=q)
+        count = int(np.clip(budget // horizon, *CHECKED_STATES))
+        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q)
         self.paths = [first]
         if noisy and not hasattr(env, "sample_transitions"):
             # A second, independent path from each state. The keys of states and actions come first in the split.
@@ -235,7 +224,7 @@ class _Check:
                 )
             )
         self.remaining = env.discount**horizon
-        self.cost = horizon * CHECKED_STATES * len(self.paths)
+        self.cost = horizon * count * len(self.paths)
 
     def __call__(self, network: Any) -> tuple[float, float]:
         """The estimated root mean squared error of a network's values, and their standard deviation."""

@@ -35,6 +35,17 @@ def in_double(function: Callable[P, T]) -> Callable[P, T]:
     return wrapper
 
 
+def double_throughout(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` as a program of its own that has 64-bit types on: answers to it are float64 too."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
 def callers_dtype() -> Any:
     """The default floating-point type of the program that called gaussbell."""
     return _caller.get() or jnp.result_type(float)

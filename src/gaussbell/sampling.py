@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.policies import Policy
-from gaussbell.precision import as_key, in_double, read_count, read_numbers
+from gaussbell.precision import as_key, in_double, is_traced, on_host, read_count, read_numbers
 from gaussbell.transitions import Transitions
 
 
@@ -87,13 +87,14 @@ def sample_transitions(
         )
     horizons = read_horizons(steps)
     states_key, actions_key, paths_key = jax.random.split(as_key(key), 3)
-    state = env.sample_states(n, key=states_key) if state is None else read_numbers("state", state)
+    state = env.sample_states(n, key=states_key) if state is None else on_host(read_numbers("state", state))
     if len(state) != n:
         raise ValueError(f"state: {len(state)} rows; give {n}, one for each transition, or leave it out.")
     action = env.actions.sample(n, key=actions_key) if q else None
 
-    many = jnp.repeat(state, successors, axis=0)
-    first = None if action is None else jnp.repeat(action, successors, axis=0)
+    host = np if not is_traced((state, action)) else jnp  # in JAX each of these small operations is compiled
+    many = state if successors == 1 else host.repeat(state, successors, axis=0)
+    first = action if action is None or successors == 1 else host.repeat(action, successors, axis=0)
     follow_key, next_key = jax.random.split(paths_key)
     paths = env.simulate(policy, many, horizons, action=first, key=follow_key)
     terms = len(horizons) * successors
@@ -119,4 +120,4 @@ def sample_transitions(
 def _by_row(paths: Float[Array, "H NM *d"], n: int, terms: int) -> Float[Array, "N terms *d"]:
     """What was simulated, as one line for each of n states."""
     split = paths.reshape(paths.shape[0], n, -1, *paths.shape[2:])  # (H, N, M, ...)
-    return jnp.moveaxis(split, 0, 1).reshape(n, terms, *paths.shape[2:])
+    return split.swapaxes(0, 1).reshape(n, terms, *paths.shape[2:])

@@ -1,7 +1,7 @@
 """The only loop: repeat a method's step until a reason to stop."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -36,6 +36,14 @@ SMALL_COSINE = 1e-6
 
 POWER_ITERATIONS = 5
 """Enough to know the norm of J to a digit."""
+
+STEPS_BETWEEN_CHECKS = 20
+"""Steps between two looks at held-out data."""
+
+HELD_OUT_PATIENCE = 3
+"""Looks without a notably smaller held-out error after which a solve ends."""
+
+NOTABLY_BETTER = 0.98
 
 MOST_STEPS = 10**7
 """More would not leave room for their history."""
@@ -85,6 +93,7 @@ def solve(
     tolerance: float | Float[Array, ""],
     patience: int,
     on_progress: Callable[[Progress], None] | None = None,
+    held_out: Callable[[Any], float] | None = None,
     keep_parameters: bool = False,
 ) -> Solution:
     """Repeat `solver.step` until the loss is at most `tolerance` or there is another reason to stop.
@@ -92,6 +101,9 @@ def solve(
     Under jit and vmap it is one compiled loop. Otherwise the same compiled loop runs in bouts, between
     which `on_progress` is called and Ctrl-C is heard: it raises SolveInterrupted, a KeyboardInterrupt that
     holds the best parameters seen.
+
+    With `held_out`, a function from parameters to an error, the best parameters are those with the smallest error
+    there, looked at every 20 steps; the solve ends once it has stopped falling.
     """
     max_steps = read_count("max_steps", max_steps, 0, MOST_STEPS)
     patience = read_count("patience", patience, 1)
@@ -105,19 +117,49 @@ def solve(
         problem, solver, x, tolerance, jnp.asarray(patience, jnp.int32), max_steps, keep_parameters
     )
     if is_traced((problem, solver, x, tolerance, run)):
+        if held_out is not None:
+            raise ValueError("held_out: it is looked at between compiled steps; leave it out under jit and vmap.")
         run = _advance(problem, solver, limits, run, jnp.asarray(max_steps, jnp.int32))
         return _traced_solution(problem, run)
 
     bout = max(1, max_steps // PROGRESS_LOOKS) if on_progress else STEPS_BETWEEN_LOOKS
+    watch = None if held_out is None else _Watch(problem, held_out)
+    bout = bout if watch is None else STEPS_BETWEEN_CHECKS
     try:
         while int(run.status) == Status.RUNNING.code:
             stop_at = jnp.asarray(min(int(run.step) + bout, max_steps), jnp.int32)
             run = _advance(problem, solver, limits, run, stop_at)
+            if watch is not None:
+                run = watch.look(run)
             if on_progress:
                 on_progress(_progress(run, max_steps))
     except KeyboardInterrupt:
         raise SolveInterrupted(_concrete_solution(problem, run, Status.INTERRUPTED)) from None
     return _concrete_solution(problem, run, list(Status)[int(run.status)])
+
+
+class _Watch:
+    """Looks at held-out data now and then, and remembers where their error was smallest."""
+
+    def __init__(self, problem: LeastSquaresProblem, held_out: Callable[[Any], float]):
+        self._problem, self._held_out = problem, held_out
+        self._smallest, self._notable, self._since = np.inf, np.inf, 0
+        self._x = self._loss = None
+
+    def look(self, run: Run) -> Run:
+        """The run with the best parameters by held-out error, and with a status if it should end."""
+        error = float(self._held_out(_restore(self._problem, run.best_x)))
+        self._since += 1
+        if error < NOTABLY_BETTER * self._notable:
+            self._notable, self._since = error, 0
+        if error < self._smallest or self._x is None:
+            self._smallest, self._x, self._loss = error, run.best_x, run.best_loss
+        running = int(run.status) == Status.RUNNING.code
+        if running and self._since < HELD_OUT_PATIENCE:
+            return run
+        status = jnp.asarray(Status.HELD_OUT.code, jnp.int32) if running else run.status
+        best = (self._x, self._loss, status)
+        return eqx.tree_at(lambda run: (run.best_x, run.best_loss, run.status), run, best)
 
 
 @eqx.filter_jit

@@ -148,16 +148,18 @@ class Transitions(eqx.Module):
         return jnp.broadcast_to(discount, shape)
 
     def _check_numbers(self, weight: Float[Array, " N"]) -> None:
+        # In NumPy: in JAX each small operation would be compiled anew for every number of rows.
+        found = {name: None if value is None else np.asarray(value) for name, value in vars(self).items()}
+        weight, discount = np.asarray(weight), found["discount"]
         for name in ("state", "reward", "action"):
-            if getattr(self, name) is not None:
-                _check_finite(name, getattr(self, name))
-        if not bool(((self.discount >= 0) & (self.discount <= 1)).all()):
+            if found[name] is not None:
+                check_finite(name, found[name])
+        if not ((discount >= 0) & (discount <= 1)).all():
             raise ValueError("discount: some lie outside [0, 1]; use 0 where the process ends.")
-        ended = self.discount[..., None] == 0
         for name in ("next_state", "next_action"):
-            if getattr(self, name) is not None:
-                _check_finite(name, jnp.where(ended, 0.0, getattr(self, name)))
-        if not bool((weight >= 0).all() & jnp.isfinite(weight).all() & (weight.sum() > 0)):
+            if found[name] is not None:
+                check_finite(name, np.where(discount[..., None] == 0, 0.0, found[name]))
+        if not ((weight >= 0).all() and np.isfinite(weight).all() and weight.sum() > 0):
             raise ValueError("weight: give finite numbers from 0 up, not all zero.")
 
 
@@ -206,10 +208,10 @@ def _beside(state: Float[Array, "*rows d"], action: Float[Array, "*rows k"]) -> 
     return jnp.concatenate([state, action], axis=-1)
 
 
-def _check_finite(name: str, array: Array) -> None:
-    bad = ~jnp.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    if bool(bad.any()):
+def check_finite(name: str, array: np.ndarray) -> None:
+    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    if bad.any():
         raise ValueError(
             f"{name}: {int(bad.sum())} of {len(bad)} rows hold NaN or infinity (the first is row "
-            f"{int(jnp.argmax(bad))}); remove or repair them."
+            f"{int(np.argmax(bad))}); remove or repair them."
         )

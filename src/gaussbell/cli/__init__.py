@@ -1,0 +1,187 @@
+"""The command line: gaussbell evaluate, gaussbell reproduce."""
+
+import enum
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import gaussbell as gb
+from gaussbell import records
+from gaussbell.cli.mountain_car import evaluate_mountain_car
+from gaussbell.cli.offline import evaluate_data
+from gaussbell.cli.screen import check_writable, escape, notes, screen
+from gaussbell.cli.star import Method, evaluate_star
+
+app = typer.Typer(
+    help="Second-order Bellman residual minimisation.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+class Problem(enum.StrEnum):
+    STAR = "star"
+    MOUNTAIN_CAR = "mountain-car"
+
+
+class Experiment(enum.StrEnum):
+    STAR = "star"
+    VALUES = "values"
+    NOISE = "noise"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        screen.print(f"gaussbell {gb.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Second-order Bellman residual minimisation: the value of a policy, without tuning."""
+
+
+@app.command()
+def evaluate(
+    problem: Annotated[
+        Problem | None, typer.Argument(help="A problem that comes along, unless --data is given.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Logged steps: a .parquet, .csv or .npz file, or minari:ID.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="With --data: the policy, as module:function.")] = None,
+    env: Annotated[
+        str | None, typer.Option(help="With --data: the Gymnasium id whose actions are legal.")
+    ] = None,
+    discount: Annotated[float | None, typer.Option(min=0, max=1, help="With --data: default 0.99.")] = None,
+    refits: Annotated[int | None, typer.Option(min=0, help="With --data: for the interval; default 10.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="mountain-car: rows; default 2000.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="mountain-car, --data: simulated or logged steps of a row.")
+    ] = None,
+    look_ahead: Annotated[
+        int | None, typer.Option(min=0, help="mountain-car: steps simulated at query time; default 50.")
+    ] = None,
+    solver: Annotated[
+        Method | None, typer.Option(help="star: the method; default levenberg-marquardt.")
+    ] = None,
+    step_size: Annotated[
+        float | None, typer.Option(help="star: step size, for the methods with a fixed one.")
+    ] = None,
+    damping: Annotated[
+        float | None, typer.Option(help="star: damping, for the Gauss-Newton methods.")
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, help="star: NMSBE at which to stop; default 1e-24.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
+    max_steps: Annotated[
+        int | None, typer.Option(min=0, max=10**7, help="Steps of the solver at most.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the record and the figure.")] = None,
+) -> None:
+    """Fit a network to the value of a policy, from a simulator, a finite model or logged data.
+
+    The exit code is 0 when the solve succeeded (with --data: when no diagnostic speaks against the value).
+    """
+    given: dict[str, Any] = {
+        "data": data,
+        "policy": policy,
+        "env": env,
+        "discount": discount,
+        "refits": refits,
+        "samples": samples,
+        "steps": steps,
+        "look_ahead": look_ahead,
+        "solver": solver,
+        "step_size": step_size,
+        "damping": damping,
+        "tolerance": tolerance,
+        "max_steps": max_steps,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    run, what = _choose(problem, given)
+    _check_options(run, what, given)
+    check_writable(out)
+    raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, **given) else 1)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(help="Which experiment.")],
+    out: Annotated[Path, typer.Option(help="Folder for the record, the figure and the summary.")] = Path(
+        "runs/reproduce"
+    ),
+) -> None:
+    """Run an experiment; write its record, figure and summary. `values` takes half an hour and can be resumed."""
+    from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
+    from gaussbell.experiments import noise, star, values  # noqa: PLC0415
+
+    check_writable(out)
+    with notes.status(f"{experiment}: running") as status:
+
+        def tell(text: str) -> None:
+            status.update(f"{experiment}: {text}")
+            if not notes.is_terminal:
+                notes.print(text, highlight=False, soft_wrap=True)
+
+        run: dict[Experiment, Callable[[], dict[str, Any]]] = {
+            Experiment.STAR: lambda: star.run(star.Settings()),
+            Experiment.VALUES: lambda: values.run(values.Settings(), out, tell),
+            Experiment.NOISE: lambda: noise.run(noise.Settings(), tell),
+        }
+        record = run[experiment]()
+    module: Any = {Experiment.STAR: star, Experiment.VALUES: values, Experiment.NOISE: noise}[experiment]
+    picture = "convergence.png" if experiment is Experiment.STAR else f"{experiment}.png"
+    records.write(out / "record.json", record)
+    record = records.read(out / "record.json")
+    figures.save(module.draw(record), out / picture)
+    summary = module.summarise(record)
+    records.write_text(out / "summary.md", summary)
+    screen.print(summary, highlight=False, soft_wrap=True, markup=False)
+    notes.print(f"Wrote {escape(str(out))}: record.json, {picture}, summary.md.", highlight=False)
+
+
+def main() -> None:
+    """The command `gaussbell`."""
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as error:
+        notes.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        notes.print("interrupted", highlight=False)
+        sys.exit(130)
+
+
+def _choose(problem: Problem | None, given: dict[str, Any]) -> tuple[Callable[..., bool], str]:
+    """The function that does what was asked for, and its name for people."""
+    if "data" in given:
+        if problem is not None:
+            raise ValueError(f"--data and {problem}: evaluate one or the other.")
+        if "policy" not in given:
+            raise ValueError("--policy: say whose value is wanted, as module:function.")
+        return evaluate_data, "--data"
+    if problem is None:
+        raise ValueError(f"give a problem, {' or '.join(Problem)}, or logged steps with --data.")
+    return {Problem.STAR: evaluate_star, Problem.MOUNTAIN_CAR: evaluate_mountain_car}[problem], problem
+
+
+def _check_options(run: Callable[..., bool], what: str, given: dict[str, Any]) -> None:
+    """ValueError for an option that belongs to something else."""
+    for name in given:
+        if name not in (run.__kwdefaults__ or {}) and name not in ("data", "policy"):
+            raise ValueError(f"--{name.replace('_', '-')}: {what} has no such option; leave it out.")
+        if name in ("data", "policy") and run is not evaluate_data:
+            raise ValueError(f"--{name}: it goes with --data; leave it out.")

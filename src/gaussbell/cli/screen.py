@@ -1,0 +1,85 @@
+"""What all commands share: consoles, progress, and folders to write to."""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import gaussbell as gb
+from gaussbell import records
+
+screen = Console()
+notes = Console(stderr=True)
+
+
+@contextlib.contextmanager
+def showing_steps(title: str, max_steps: int) -> Iterator[Callable[[gb.Progress], None]]:
+    """A bar of solver steps on the error stream, for terminals only."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("NMSBE {task.fields[msbe]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
+        task = progress.add_task(title, total=max_steps, msbe="...")
+
+        def show(now: gb.Progress) -> None:
+            progress.update(task, completed=now.steps, msbe=f"{now.best_loss:.2e}")
+
+        yield show
+
+
+def print_facts(rows: dict[str, str]) -> None:
+    """Names and what is to be said of them."""
+    facts = Table(show_header=False, box=None)
+    for name, text in rows.items():
+        facts.add_row(name, text)
+    screen.print(facts)
+
+
+def coloured(status: gb.Status) -> str:
+    """A status in green or red, with its sentence."""
+    return f"[{'green' if status.succeeded else 'red'}]{status}[/]: {status.value}"
+
+
+def print_json(record: dict[str, Any]) -> None:
+    print(json.dumps(records.to_plain(record), indent=1, allow_nan=False))
+
+
+def write_record(out: Path, record: dict[str, Any], figure_name: str, draw: Callable[[Any, dict], Any]) -> None:
+    """The record, and the figure that `draw(figures, record)` makes of it, if matplotlib is there."""
+    path = records.write(out / "record.json", record)
+    written = [str(path)]
+    try:
+        from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
+    except ImportError as error:
+        notes.print(f"No figure: {escape(str(error))}", highlight=False)
+    else:
+        figure = draw(figures, records.read(path))
+        written.append(str(figures.save(figure, out / figure_name)))
+    notes.print(f"Wrote {escape(' and '.join(written))}.", highlight=False, soft_wrap=True)
+
+
+def check_writable(out: Path | None) -> None:
+    """Raise before the work, not after it, if the output folder cannot be written to."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {out}: cannot be made a folder ({error.strerror}).") from error
+    if not os.access(out, os.W_OK):
+        raise ValueError(f"--out {out}: the folder cannot be written to; choose another.")
+
+
+def escape(text: str) -> str:
+    """Text that rich prints as it is."""
+    return text.replace("[", r"\[")
