@@ -1,4 +1,4 @@
-"""d3rlpy's fitted Q evaluation of a linear policy on one file of logged steps. Run by offline.py, in its own environment."""
+"""d3rlpy's fitted Q evaluation of a linear policy on logged steps. Run by offline.py, elsewhere."""
 
 import json
 import sys

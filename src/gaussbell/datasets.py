@@ -1,8 +1,8 @@
 """Logged data from frames, files and Minari, and back to files. Nothing is ever unpickled.
 
-A table has one row a step and these columns: `state_0`, `state_1`, ...; `action` or `action_0`, ...; `reward`;
-`next_state_0`, ...; and either `terminated`, `truncated` and `episode`, all optional, which make a Log, or
-`discount` and optionally `weight` and `next_action`, which make Transitions.
+A table has one row a step and these columns: `state_0`, `state_1`, ...; `action` or `action_0`, ...;
+`reward`; `next_state_0`, ...; and either `terminated`, `truncated` and `episode`, all optional, which make
+a Log, or `discount` and optionally `weight` and `next_action`, which make Transitions.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,10 @@ SCALARS = ("reward", "discount", "weight", "terminated", "truncated", "episode")
 def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) -> Log | Transitions:
     """A Log, or Transitions, from a pandas or polars frame, a PyArrow table, or a dictionary of columns.
 
-    Arguments: `actions`, the set of legal actions, for a Log; `columns`, where names differ from ours: one column's
-    name or a list of them, for example state=["x", "v"], reward="r". Without columns for `next_state` the next row's
-    state is taken; the last step of an episode is then dropped unless it is terminated.
+    Arguments: `actions`, the set of legal actions, for a Log; `columns`, where names differ from ours: one
+    column's name or a list of them, for example state=["x", "v"], reward="r". Without columns for
+    `next_state` the next row's state is taken; the last step of an episode is then dropped unless it is
+    terminated.
 
     >>> import gaussbell as gb
     >>> table = {"x": [0.0, 1.0], "push": [0, 1], "r": [1.0, 0.0], "terminated": [False, True]}
@@ -34,16 +35,21 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
     >>> log.next_state[0].tolist(), log.terminated.tolist()
     ([1.0], [False, True])
     """
-    names = list(getattr(frame, "columns", None) or frame) if isinstance(frame, dict) else _column_names(frame)
+    names = (
+        list(getattr(frame, "columns", None) or frame) if isinstance(frame, dict) else _column_names(frame)
+    )
     unknown = set(columns) - set(VECTORS) - set(SCALARS)
     if unknown:
-        raise ValueError(f"{sorted(unknown)[0]}: columns can be named for {', '.join(VECTORS + SCALARS)} only.")
+        raise ValueError(
+            f"{sorted(unknown)[0]}: columns can be named for {', '.join(VECTORS + SCALARS)} only."
+        )
     found = {name: _find(name, names, columns.get(name)) for name in VECTORS + SCALARS}
     arrays = {name: _read(frame, name, found[name]) for name in found if found[name]}
     for name in ("state", "reward"):
         if name not in arrays:
             raise ValueError(
-                f"{name}: the frame has columns {', '.join(map(str, names[:12]))}; say which hold it: {name}=..."
+                f"{name}: the frame has columns {', '.join(map(str, names[:12]))}; say which hold it: "
+                f"{name}=..."
             )
     if "discount" in arrays:
         return Transitions(**_single(arrays, ("next_state",)))
@@ -77,8 +83,19 @@ def write(path: str | Path, data: Log | Transitions) -> Path:
     path = Path(path)
     fields = ("state", "action", "reward", "next_state", "terminated", "truncated", "episode")
     if isinstance(data, Transitions):
-        fields = ("state", "reward", "next_state", "discount", "weight", "action", "next_action", "probability")
-    arrays = {name: np.asarray(on_host(getattr(data, name))) for name in fields if getattr(data, name) is not None}
+        fields = (
+            "state",
+            "reward",
+            "next_state",
+            "discount",
+            "weight",
+            "action",
+            "next_action",
+            "probability",
+        )
+    arrays = {
+        name: np.asarray(on_host(getattr(data, name))) for name in fields if getattr(data, name) is not None
+    }
     if path.suffix == ".npz":
         return write_atomically(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
     if path.suffix != ".parquet":
@@ -109,7 +126,8 @@ def from_minari(dataset: Any) -> Log:
             dataset = minari.load_dataset(dataset)
         except (FileNotFoundError, ValueError, KeyError) as error:
             raise ValueError(
-                f"minari:{dataset}: it cannot be loaded ({str(error).splitlines()[0]}) See minari.list_local_datasets()."
+                f"minari:{dataset}: it cannot be loaded ({str(error).splitlines()[0]}) See "
+                f"minari.list_local_datasets()."
             ) from error
     actions = _minari_actions(dataset.action_space)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in ("state", "action", "reward", "next_state")}
@@ -149,7 +167,9 @@ def _find(name: str, names: list[str], given: Any) -> list[str]:
         return wanted
     if name in names:
         return [name]
-    numbered = [column for column in names if column.startswith(f"{name}_") and column[len(name) + 1 :].isdigit()]
+    numbered = [
+        column for column in names if column.startswith(f"{name}_") and column[len(name) + 1 :].isdigit()
+    ]
     return sorted(numbered, key=lambda column: int(column[len(name) + 1 :])) if name in VECTORS else []
 
 
@@ -184,7 +204,9 @@ def _shift(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     follows = np.append(episode[1:] == episode[:-1], False)
     successor = np.where(follows[:, None], np.roll(arrays["state"], -1, axis=0), np.nan)
     kept = follows | terminated
-    return {name: array[kept] for name, array in (arrays | {"episode": episode, "next_state": successor}).items()}
+    return {
+        name: array[kept] for name, array in (arrays | {"episode": episode, "next_state": successor}).items()
+    }
 
 
 def _read_parquet(path: Path) -> Any:
@@ -193,7 +215,8 @@ def _read_parquet(path: Path) -> Any:
         return parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise ValueError(
-            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}) It may have been cut short: write or "
+            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}) It may have been cut "
+            f"short: write or "
             "copy it again."
         ) from error
 
@@ -202,7 +225,9 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     try:
         table = np.genfromtxt(path, delimiter=",", names=True, dtype=float, encoding="utf-8")
     except ValueError as error:
-        raise ValueError(f"{path}: cannot be read as a table of numbers ({str(error).splitlines()[0]})") from error
+        raise ValueError(
+            f"{path}: cannot be read as a table of numbers ({str(error).splitlines()[0]})"
+        ) from error
     return {name: np.atleast_1d(table[name]) for name in table.dtype.names or ()}
 
 
@@ -241,5 +266,7 @@ def _vectors(observations: Any) -> np.ndarray:
         raise ValueError("dataset: its observations are dictionaries or tuples; give vectors of numbers.")
     seen = np.asarray(observations, float)
     if seen.ndim > 2:
-        raise ValueError(f"dataset: its observations have shape {seen.shape[1:]}, such as images; give vectors.")
+        raise ValueError(
+            f"dataset: its observations have shape {seen.shape[1:]}, such as images; give vectors."
+        )
     return seen[:, None] if seen.ndim == 1 else seen

@@ -50,16 +50,16 @@ def evaluate(
     network that fits already, and the fit runs in units of the rewards: their size does not matter. With a
     `solver` of your own the fit starts from the network just as it is.
 
-    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit starts,
-    or one of them behind features (FeatureNetwork);
-    `data`, Transitions, or `mdp.under(policy)`; `solver`, by default Dogleg() where there are at least as
-    many parameters as rows, so that the residual can reach zero, and LevenbergMarquardt() otherwise;
-    `tolerance`, the msbe at which to stop, by default 1e-10 of the msbe of the zero function; `features`
-    (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how much it counts
-    (by default its number and its stationary probability); `scale_output`, whether to scale an MLP's output first,
-    by default only without a solver of your own; `held_out`, a function from a network to its error on data
-    of your own: it is asked every 20 steps, the network with the smallest answer is returned, and the fit ends
-    where it stops falling; the rest as in `least_squares`.
+    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit
+    starts, or one of them behind features (FeatureNetwork); `data`, Transitions, or `mdp.under(policy)`;
+    `solver`, by default Dogleg() where there are at least as many parameters as rows, so that the residual
+    can reach zero, and LevenbergMarquardt() otherwise; `tolerance`, the msbe at which to stop, by default
+    1e-10 of the msbe of the zero function; `features` (K, d) and `weight` (K,), for a finite chain: the
+    network's input for each state and how much it counts (by default its number and its stationary
+    probability); `scale_output`, whether to scale an MLP's output first, by default only without a solver
+    of your own; `held_out`, a function from a network to its error on data of your own: it is asked every
+    20 steps, the network with the smallest answer is returned, and the fit ends where it stops falling; the
+    rest as in `least_squares`.
 
     >>> import gaussbell as gb
     >>> chain = gb.environments.SevenStar().under()

@@ -116,9 +116,11 @@ def draw_values(record: dict[str, Any]) -> Figure:
     if settings["look_ahead"]:
         by = f"the network after {settings['look_ahead']} simulated steps"
     caption = (
-        "The value jumps along curves: on one side the car still makes it over the hill, on the other it needs another "
+        "The value jumps along curves: on one side the car still makes it over the hill, on the other "
+        "it needs another "
         f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions of {settings['steps']} steps, "
-        "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the largest 0.5 %). "
+        "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the "
+        "largest 0.5 %). "
         f"Root mean squared error {result['relative_error']:.3f} standard deviations of the value, "
         f"{result['relative_error_without_look_ahead']:.3f} without looking ahead."
     )
@@ -131,11 +133,20 @@ def draw_values(record: dict[str, Any]) -> Figure:
         )
         for panel, (table, name, colours, (low, high)) in zip(axes, shown, strict=True):
             mesh = panel.pcolormesh(
-                position, velocity, table.T, cmap=colours, vmin=low, vmax=high, shading="nearest", rasterized=True
+                position,
+                velocity,
+                table.T,
+                cmap=colours,
+                vmin=low,
+                vmax=high,
+                shading="nearest",
+                rasterized=True,
             )
             panel.set(title=name, xlabel="position", ylabel="velocity per step")
             panel.grid(visible=False)
-            figure.colorbar(mesh, ax=panel, label="value" if name != "Difference" else "learned - true", pad=0.02)
+            figure.colorbar(
+                mesh, ax=panel, label="value" if name != "Difference" else "learned - true", pad=0.02
+            )
     return figure
 
 
@@ -145,10 +156,14 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     low, high = result["interval"]
     verdict = " ".join(result["warnings"]) or "No diagnostic speaks against it."
     caption = (
-        f"{result['logged_steps']:,} logged steps, of which {seen['agreement']:.0%} do what the policy would do. "
+        f"{result['logged_steps']:,} logged steps, of which {seen['agreement']:.0%} do what the policy "
+        f"would do. "
         f"Dots are refits to resampled episodes, the bar is the 90 % interval. {verdict}"
     )
-    with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (figure, axes):
+    with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (
+        figure,
+        axes,
+    ):
         left, right = axes
         refits = np.asarray(result["refits"], float)
         left.plot(refits, np.linspace(0.7, 1.3, len(refits)), "o", color=BLUE, alpha=0.6, label="refits")

@@ -21,13 +21,13 @@ SAME_ACTION = 1e-3
 class Log(eqx.Module):
     """Steps of a policy in the order they happened: what a data set of episodes holds.
 
-    `terminated` marks steps that ended the process: nothing follows, the discount is 0. `truncated` marks steps
-    after which only the recording stopped, at a time limit for instance: the value goes on, and the
+    `terminated` marks steps that ended the process: nothing follows, the discount is 0. `truncated` marks
+    steps after which only the recording stopped, at a time limit for instance: the value goes on, and the
     successor's is asked of the network. The last step of the data counts as truncated.
 
     Arguments: `state` and `next_state` (N, d), `action` (N,) or (N, k), `reward` (N,), `terminated` and
-    `truncated` (N,), `episode` (N,), the number of each step's episode; by default an episode ends where a step is
-    terminated or truncated; `actions`, the set of legal actions, if it is known.
+    `truncated` (N,), `episode` (N,), the number of each step's episode; by default an episode ends where a
+    step is terminated or truncated; `actions`, the set of legal actions, if it is known.
 
     >>> import gaussbell as gb
     >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
@@ -115,8 +115,8 @@ class Log(eqx.Module):
         Without a `policy` they are those of the policy that was logged, for state values. With one they are
         Q-factors of that policy: the first action is the logged one, whatever it was, and the next action
         is the policy's. Several steps go on only as long as the log does what the policy would do (the
-        importance weight of a certain policy is zero after that), so no weights are needed; a random policy has
-        all actions as successors, with their probabilities, and one step.
+        importance weight of a certain policy is zero after that), so no weights are needed; a random policy
+        has all actions as successors, with their probabilities, and one step.
         """
         if isinstance(steps, LambdaReturn):
             raise ValueError("steps: a logged path is cut at different places; give a whole number of steps.")
@@ -126,7 +126,8 @@ class Log(eqx.Module):
         actions = self.actions
         if actions is None:
             raise ValueError(
-                "actions: say which are legal, for example Log(..., actions=gaussbell.actions.DiscreteActions(2))."
+                "actions: say which are legal, for example Log(..., "
+                "actions=gaussbell.actions.DiscreteActions(2))."
             )
         check_actions(actions, self.action, self.state)
         policy = read_policy(policy, self.state.shape[1], actions)
@@ -134,7 +135,9 @@ class Log(eqx.Module):
             return self._expected(horizon, discount, policy, actions)
         chosen = choose_all(policy, self.state, key)
         data = self._cut(horizon, discount, _same(actions, chosen, self.action))
-        next_state = np.where(np.asarray(data.discount)[:, None] == 0, self.state, np.asarray(data.next_state))
+        next_state = np.where(
+            np.asarray(data.discount)[:, None] == 0, self.state, np.asarray(data.next_state)
+        )
         next_action = choose_all(policy, next_state, key)
         check_actions(actions, next_action, next_state)
         return Transitions(
@@ -165,7 +168,9 @@ class Log(eqx.Module):
                 "policy: a random policy needs whole-number actions and a method probabilities(state)."
             )
         if horizon != 1:
-            raise ValueError(f"steps={horizon}: with a random policy logged paths have one step; give steps=1.")
+            raise ValueError(
+                f"steps={horizon}: with a random policy logged paths have one step; give steps=1."
+            )
         count = actions.count
         ended = self.terminated[:, None]
         next_state = np.where(ended, self.state, self.next_state)
@@ -196,5 +201,5 @@ def _choose_all(policy: Policy, states: Any, keys: Any) -> Any:
 def _same(actions: Actions, chosen: np.ndarray, logged: np.ndarray) -> Bool[np.ndarray, " N"]:
     if isinstance(actions, BoxActions):
         near = np.abs(chosen - logged) <= SAME_ACTION * (actions.high - actions.low)
-        return near.reshape(len(logged), -1).all(axis=1)
+        return np.asarray(near.reshape(len(logged), -1).all(axis=1))
     return chosen.ravel() == logged.ravel()

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.spatial
 from jaxtyping import Bool, Float
+from scipy.spatial import KDTree
 
 from gaussbell.transitions import Transitions
 
@@ -14,9 +14,9 @@ DOUBLINGS = 40
 class NeighbourValues(NamedTuple):
     """What chains of nearest neighbours through the data say.
 
-    `value` (N,) of each row; `distance` (N,) from each row's successor to the row that stands for it, 0 where the
-    process ends, in units of the typical distance between rows; `reaches` (N,), whether the row's chain meets
-    a reward other than the commonest.
+    `value` (N,) of each row; `distance` (N,) from each row's successor to the row that stands for it, 0
+    where the process ends, in units of the typical distance between rows; `reaches` (N,), whether the row's
+    chain meets a reward other than the commonest.
     """
 
     value: Float[np.ndarray, " N"]
@@ -33,8 +33,8 @@ class NeighbourValues(NamedTuple):
 def neighbour_values(data: Transitions) -> NeighbourValues:
     """The solution of v_i = reward_i + discount_i v_j, where row j is nearest to the successor of row i.
 
-    It interpolates nothing and trusts nothing between the data, so where a network disagrees with it by much, at
-    least one of them has too little data. With several successors the first is followed.
+    It interpolates nothing and trusts nothing between the data, so where a network disagrees with it by
+    much, at least one of them has too little data. With several successors the first is followed.
 
     >>> import gaussbell as gb
     >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[0.9], [1.1]], discount=0.5)
@@ -46,8 +46,10 @@ def neighbour_values(data: Transitions) -> NeighbourValues:
     if successors.ndim == 3:
         successors, discount = successors[:, 0], discount.mean(axis=1)
     scale = np.where(inputs.std(axis=0) > 0, inputs.std(axis=0), 1.0)
-    tree = scipy.spatial.cKDTree(inputs / scale)
+    tree = KDTree(inputs / scale)
     ended = discount == 0
+    distance: Any
+    follower: Any
     distance, follower = tree.query(np.where(ended[:, None], inputs, successors) / scale)
     value, ahead = np.asarray(data.reward).astype(float), discount.astype(float)
     rewards, counts = np.unique(value, return_counts=True)

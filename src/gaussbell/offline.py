@@ -20,7 +20,7 @@ from gaussbell.solve import Progress
 from gaussbell.solvers import Solver
 from gaussbell.transitions import Transitions
 
-MOST_ROWS = 8000
+MOST_ROWS = 4000
 HIDDEN = (20, 20)
 QUANTILE = 1.645
 """Of the normal distribution: the interval should cover 90 of 100 cases."""
@@ -29,13 +29,13 @@ QUANTILE = 1.645
 class OfflineDiagnostics(NamedTuple):
     """What the data say about the estimate; `OfflineEvaluation.warnings` puts the bad news into words.
 
-    `rows`, `duplicates`: how many rows were fitted, how many repeat another; `agreement`: the share of logged
-    actions that are the policy's; `mean_steps`: how long the paths are before the log leaves the policy;
-    `uncovered`: the share of successors farther than three times the usual distance from any logged pair;
-    `reaching`: the share of rows from which a chain of neighbours meets a reward that differs from the commonest;
-    `neighbour_value`: the start value by nearest neighbours, without a network; `disagreement`: its difference
-    from the estimate in standard deviations of the neighbours' values; `outside`: the share of fitted values beyond
-    what any sequence of logged rewards could give.
+    `rows`, `duplicates`: how many rows were fitted, how many repeat another; `agreement`: the share of
+    logged actions that are the policy's; `mean_steps`: how long the paths are before the log leaves the
+    policy; `uncovered`: the share of successors farther than three times the usual distance from any logged
+    pair; `reaching`: the share of rows from which a chain of neighbours meets a reward that differs from
+    the commonest; `neighbour_value`: the start value by nearest neighbours, without a network;
+    `disagreement`: its difference from the estimate in standard deviations of the neighbours' values;
+    `outside`: the share of fitted values beyond what any sequence of logged rewards could give.
     """
 
     rows: int
@@ -52,8 +52,9 @@ class OfflineDiagnostics(NamedTuple):
 class OfflineEvaluation(NamedTuple):
     """The value of a policy at the start states, estimated from logged data.
 
-    `value`, the estimate; `interval`, 90 % by refits to resampled episodes with fresh weights; `refits`, their
-    estimates; `solution`, the fit of the Q-factors to all data; `warnings`, why not to trust it, in sentences.
+    `value`, the estimate; `interval`, 90 % by refits to resampled episodes with fresh weights; `refits`,
+    their estimates; `solution`, the fit of the Q-factors to all data; `warnings`, why not to trust it, in
+    sentences.
     """
 
     value: float
@@ -83,23 +84,24 @@ def evaluate_offline(
     discount: float = 0.99,
     start: Any = None,
     steps: int | None = None,
-    refits: int = 10,
+    refits: int = 8,
     key: PRNGKeyArray | int = 0,
     solver: Solver | None = None,
-    max_steps: int = 100,
+    max_steps: int = 60,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> OfflineEvaluation:
     """Fit the Q-factors of `policy` to steps that another policy logged, and read off its value at the start.
 
-    Rows are Q(s, a) = R + discount^n Q(s', policy(s')), where the path from s goes on for as long as the log does
-    what the policy would do, at most `steps`. Nothing is assumed about the policy that was logged. The refits
-    resample whole episodes and start from fresh weights, so the interval holds the chance in the data
-    and in the fit; it knows nothing of states that the log never visited. That is what the diagnostics are for.
+    Rows are Q(s, a) = R + discount^n Q(s', policy(s')), where the path from s goes on for as long as the
+    log does what the policy would do, at most `steps`. Nothing is assumed about the policy that was logged.
+    The refits resample whole episodes and start from fresh weights, so the interval holds the chance in the
+    data and in the fit; it knows nothing of states that the log never visited. That is what the diagnostics
+    are for.
 
-    Arguments: `log`, with its `actions`; `network`, by default two layers of 20 units behind the scaled state and
-    action and the policy's action; `start` (K, d), the states whose mean value is wanted, by default the episodes'
-    first; `steps`, by default so many that a tenth of the discount is left; `refits`, 0 for no interval; the rest as
-    in `evaluate`.
+    Arguments: `log`, with its `actions`; `network`, by default two layers of 20 units behind the scaled
+    state and action and the policy's action; `start` (K, d), the states whose mean value is wanted, by
+    default the episodes' first; `steps`, by default so many that a tenth of the discount is left; `refits`,
+    0 for no interval; the rest as in `evaluate`.
 
     >>> import gaussbell as gb
     >>> pole = gb.environments.CartPole()
@@ -138,7 +140,9 @@ def evaluate_offline(
     centre = estimates.mean() if refits > 1 else value
     interval = (min(value, centre - spread), max(value, centre + spread))
     diagnostics = _diagnose(log, data, policy, discount, solution, queries, value, rows_key)
-    return OfflineEvaluation(value, interval, estimates, solution, diagnostics, _warnings(diagnostics, solution))
+    return OfflineEvaluation(
+        value, interval, estimates, solution, diagnostics, _warnings(diagnostics, solution)
+    )
 
 
 def take(data: Transitions, rows: Any) -> Transitions:
@@ -244,14 +248,17 @@ def _warnings(found: OfflineDiagnostics, solution: Solution) -> tuple[str, ...]:
     if found.reaching == 0:
         said.append("No chain of logged steps reaches a reward that differs: the value cannot be known.")
     if found.uncovered > 0.2:
-        said.append(f"{found.uncovered:.0%} of the successors lie far from any logged pair of state and action.")
+        said.append(
+            f"{found.uncovered:.0%} of the successors lie far from any logged pair of state and action."
+        )
     if found.agreement < 0.05:
         said.append(f"Only {found.agreement:.1%} of the logged actions are what the policy would do.")
     if found.outside > 0.01:
         said.append(f"{found.outside:.0%} of the fitted values are beyond what the rewards can add up to.")
     if found.disagreement > 1:
         said.append(
-            f"Nearest neighbours put the value at {found.neighbour_value:.4g}, {found.disagreement:.1f} standard "
+            f"Nearest neighbours put the value at {found.neighbour_value:.4g}, "
+            f"{found.disagreement:.1f} standard "
             "deviations away."
         )
     return tuple(said)

@@ -59,7 +59,7 @@ def on_host(function: Callable[[np.ndarray], Any], width: int | None = None) -> 
 def from_stable_baselines(model: Any) -> OnHost:
     """The deterministic policy of a trained Stable-Baselines3 model, or of anything with its `predict`.
 
-        policy = gaussbell.policies.from_stable_baselines(PPO.load("model"))
+    policy = gaussbell.policies.from_stable_baselines(PPO.load("model"))
     """
     shape = getattr(getattr(model, "action_space", None), "shape", ())
     width = shape[0] if shape else None

@@ -25,7 +25,7 @@ from gaussbell.transitions import Transitions
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """The numbers of steps that "auto" tries."""
 MOST_ROWS = 8000
-"""Rows of a fit at most: more cost time and add little, since the transitions go into longer paths instead."""
+"""Rows of a fit at most: more cost time and add little; longer paths use up the rest."""
 FEWEST_ROWS = 20
 CHECKED_STATES = (256, 1024)
 """Held-out paths, at least and at most: as many as the budget itself would pay for, within these bounds."""
@@ -52,11 +52,11 @@ class Candidate(NamedTuple):
 class PolicyEvaluation(Solution):
     """The solution of `evaluate_policy`, with what it cost and how far to trust it.
 
-    `value_error` estimates the root mean squared error of the value over the environment's box, from fresh states
-    that no fit has seen, and `relative_error` is that divided by the standard deviation of the value there: 1 is no
-    better than a constant. `horizon` is the number of steps of the transitions, `tried` lists all numbers that
-    were tried, `transitions` are those of the fit, and `simulated` counts every step of the simulator, the
-    ones for the choice and for the check included.
+    `value_error` estimates the root mean squared error of the value over the environment's box, from fresh
+    states that no fit has seen, and `relative_error` is that divided by the standard deviation of the value
+    there: 1 is no better than a constant. `horizon` is the number of steps of the transitions, `tried`
+    lists all numbers that were tried, `transitions` are those of the fit, and `simulated` counts every step
+    of the simulator, the ones for the choice and for the check included.
     """
 
     horizon: Any = eqx.field(static=True)
@@ -68,7 +68,7 @@ class PolicyEvaluation(Solution):
     ahead: Callable[[Any, Any], Any] = eqx.field(static=True)
 
     def value(self, state: Any, *, look_ahead: int = 0) -> Float[Array, " N"]:
-        """The value of states (N, d); `look_ahead` steps are simulated first, and then the network is asked."""
+        """The value of states (N, d), where `look_ahead` steps are simulated before the network is asked."""
         return self.ahead(self.network, (state, look_ahead)) if look_ahead else self.network(state)
 
 
@@ -95,19 +95,21 @@ def evaluate_policy(
 
         value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h)
 
-    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. It also says
-    when to stop a fit, and fresh paths, used for nothing else, give the error that is returned. If the process
-    is random, pairs of independent paths keep the noise out of the mean square.
+    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. It
+    also says when to stop a fit, and fresh paths, used for nothing else, give the error that is returned.
+    If the process is random, pairs of independent paths keep the noise out of the mean square.
 
-    Arguments: `network`, by default two layers of 20 units behind `env.features(policy)`; a plain MLP as wide as
-    a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search uses as many for
-    each number it tries; `.simulated` counts all); `steps`, to fix the number instead; `q`, for Q-factors;
-    `successors`, how many paths each row averages, by default 1, or 8 if env or policy are random; `solver`, by default
-    LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier where held-out paths say so.
+    Arguments: `network`, by default two layers of 20 units behind `env.features(policy)`; a plain MLP as
+    wide as a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search
+    uses as many for each number it tries; `.simulated` counts all); `steps`, to fix the number instead;
+    `q`, for Q-factors; `successors`, how many paths each row averages, by default 1, or 8 if env or policy
+    are random; `solver`, by default LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier
+    where held-out paths say so.
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum(discount=0.9)
-    >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, gb.MLP((2, 10, 1), key=0), budget=2000, key=1)
+    >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, gb.MLP((2, 10, 1), key=0), budget=2000,
+    key=1)
     >>> found.horizon in (5, 10, 20, 50), found.relative_error < 0.5
     (True, True)
     """
@@ -158,11 +160,13 @@ def evaluate_policy(
 class _Fit:
     """A fit that stops by held-out paths, and that can go on later.
 
-    Steps that lower the loss on the rows further may well raise the error of the value between them; where there
-    are fewer rows than parameters they always do in the end.
+    Steps that lower the loss on the rows further may well raise the error of the value between them; where
+    there are fewer rows than parameters they always do in the end.
     """
 
-    def __init__(self, steps: Any, data: Transitions, network: Any, solver: Any, check: "_Check", on_progress: Any):
+    def __init__(
+        self, steps: Any, data: Transitions, network: Any, solver: Any, check: "_Check", on_progress: Any
+    ):
         self.steps, self.data, self.network = steps, data, network
         self._check, self._solver, self._on_progress = check, solver or LevenbergMarquardt(), on_progress
         self.taken, self._histories = 0, []
@@ -189,14 +193,16 @@ class _Fit:
         """The histories of all bouts as one; each bout starts where the one before it ended."""
         first, *others = self._histories
         fields = ("loss", "gradient_norm", "step_norm", "damping", "gain_ratio", "accepted")
-        return History(
-            **{
-                name: np.concatenate(
-                    [np.asarray(getattr(first, name)), *(np.asarray(getattr(h, name))[1:] for h in others)]
-                )
-                for name in fields
-            }
-        )
+        joined: Any = {
+            name: np.concatenate(
+                [
+                    np.asarray(getattr(first, name)),
+                    *(np.asarray(getattr(other, name))[1:] for other in others),
+                ]
+            )
+            for name in fields
+        }
+        return History(**joined)
 
 
 class _Check:
@@ -208,11 +214,15 @@ class _Check:
         first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q)
         self.paths = [first]
         if noisy and not hasattr(env, "sample_transitions"):
-            # A second, independent path from each state. The keys of states and actions come first in the split.
+            # A second, independent path from each state.
             state, paths_key = np.asarray(first.state), jax.random.fold_in(key, 1)
-            second = env.simulate(policy, state, [horizon], action=_as_taken(env, first.action), key=paths_key)
+            second = env.simulate(
+                policy, state, [horizon], action=_as_taken(env, first.action), key=paths_key
+            )
             reached = second.next_state[0]
-            following = env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action if q else None
+            following = (
+                env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action if q else None
+            )
             self.paths.append(
                 Transitions(
                     state,
@@ -243,7 +253,7 @@ def _target(network: Any, path: Transitions) -> np.ndarray:
 
 
 def _search(fit: Callable[[int], _Fit], budget: int, discount: float, most: int) -> list[_Fit]:
-    """Try numbers of steps from the middle outwards, until the held-out error is clearly worse on both sides."""
+    """Try numbers of steps from the middle outwards, until the held-out error is clearly worse."""
     ladder = [
         steps
         for steps in LADDER

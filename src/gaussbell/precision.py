@@ -76,7 +76,7 @@ def is_traced(tree: Any) -> bool:
 
 
 def on_host(tree: Any) -> Any:
-    """Concrete JAX arrays in `tree` as NumPy arrays, which keep float64 in any program; others as they are."""
+    """Concrete JAX arrays in `tree` as NumPy arrays, which keep float64 in any program."""
 
     def convert(leaf):
         concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)

@@ -6,8 +6,8 @@ Sampled or exact, a Bellman residual is affine in the network's values at fixed 
 
 so all of its calculus is the map A. With w the weight of a row (1/N, or the stationary probability),
 
-    samples:      A F = sqrt(w) (F(s) - discount F(s')),      target = sqrt(w) reward (F(s'): the mean of several)
-    finite chain: A F = sqrt(w) (F - discount P F),           target = sqrt(w) expected reward
+    samples:      A F = sqrt(w) (F(s) - discount F(s')),      target = sqrt(w) reward (F(s'): the mean of
+    several) finite chain: A F = sqrt(w) (F - discount P F),           target = sqrt(w) expected reward
 
 and half the sum of squares is the NMSBE itself (labels eq:nmsbe, eq:nmsbe_continuous). The complete
 derivative is A G. A semi-gradient keeps only sqrt(w) G(s): it drops the successor.

@@ -19,7 +19,7 @@ CHUNK = 2**16
 
 
 class Grid(NamedTuple):
-    """Values on a grid of states: `axes` lists each axis' points, `state` (K, d) all of them, first axis slowest."""
+    """Values on a grid: `axes` lists each axis' points, `state` (K, d) all of them, first axis slowest."""
 
     axes: tuple[np.ndarray, ...]
     state: Float[np.ndarray, "K d"]
@@ -62,9 +62,9 @@ def returns(
     a random process or policy a return is one draw; `samples` of them are averaged, and their standard
     error is that of the mean.
 
-    Arguments: `state` (N, d), any number of them: memory is bounded; `steps`, how many to simulate, instead of
-    `tolerance`; `action`, the first actions, for Q-factors; `on_progress`, called with the number of states
-    done and N.
+    Arguments: `state` (N, d), any number of them: memory is bounded; `steps`, how many to simulate, instead
+    of `tolerance`; `action`, the first actions, for Q-factors; `on_progress`, called with the number of
+    states done and N.
 
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
@@ -93,9 +93,7 @@ def returns(
 
 
 @in_double
-def value_on_grid(
-    env: Any, policy: Policy, shape: Sequence[int] = (500, 500), **options: Any
-) -> Grid:
+def value_on_grid(env: Any, policy: Policy, shape: Sequence[int] = (500, 500), **options: Any) -> Grid:
     """The value of a policy on a grid over the environment's box; options as in `returns`.
 
     >>> import gaussbell as gb

@@ -32,7 +32,9 @@ class Status(enum.Enum):
         "what the network, or the residual, returns there."
     )
     INTERRUPTED = "The solve was interrupted; the best parameters seen are returned."
-    HELD_OUT = "The error on held-out data stopped falling; the parameters with the smallest one are returned."
+    HELD_OUT = (
+        "The error on held-out data stopped falling; the parameters with the smallest one are returned."
+    )
 
     @property
     def code(self) -> int:

@@ -102,8 +102,8 @@ def solve(
     which `on_progress` is called and Ctrl-C is heard: it raises SolveInterrupted, a KeyboardInterrupt that
     holds the best parameters seen.
 
-    With `held_out`, a function from parameters to an error, the best parameters are those with the smallest error
-    there, looked at every 20 steps; the solve ends once it has stopped falling.
+    With `held_out`, a function from parameters to an error, the best parameters are those with the smallest
+    error there, looked at every 20 steps; the solve ends once it has stopped falling.
     """
     max_steps = read_count("max_steps", max_steps, 0, MOST_STEPS)
     patience = read_count("patience", patience, 1)
@@ -118,7 +118,9 @@ def solve(
     )
     if is_traced((problem, solver, x, tolerance, run)):
         if held_out is not None:
-            raise ValueError("held_out: it is looked at between compiled steps; leave it out under jit and vmap.")
+            raise ValueError(
+                "held_out: it is looked at between compiled steps; leave it out under jit and vmap."
+            )
         run = _advance(problem, solver, limits, run, jnp.asarray(max_steps, jnp.int32))
         return _traced_solution(problem, run)
 

@@ -133,13 +133,14 @@ class Transitions(eqx.Module):
             if not bool(right.all()):
                 worst = int(jnp.argmin(right))
                 raise ValueError(
-                    f"probability: row {worst} is {probability[worst]}; give numbers from 0 up that sum to one."
+                    f"probability: row {worst} is {probability[worst]}; give numbers from 0 up that "
+                    f"sum to one."
                 )
         return probability / sums
 
-    def _discount(self, discount: Any, shape: tuple[int, ...]) -> Float[Array, "N *M"]:
+    def _discount(self, discount: Any, shape: Any) -> Float[Array, "N *M"]:
         discount = read_numbers("discount", discount)
-        if discount.shape == shape[:1] and len(shape) > 1:
+        if len(shape) > 1 and discount.shape == (shape[0],):
             discount = discount[:, None]  # one for all successors of a row
         if discount.shape not in ((), shape, (shape[0], 1)):
             raise ValueError(
@@ -149,17 +150,17 @@ class Transitions(eqx.Module):
 
     def _check_numbers(self, weight: Float[Array, " N"]) -> None:
         # In NumPy: in JAX each small operation would be compiled anew for every number of rows.
-        found = {name: None if value is None else np.asarray(value) for name, value in vars(self).items()}
-        weight, discount = np.asarray(weight), found["discount"]
+        given = {name: np.asarray(value) for name, value in vars(self).items() if value is not None}
+        discount, counts = given["discount"], np.asarray(weight)
         for name in ("state", "reward", "action"):
-            if found[name] is not None:
-                check_finite(name, found[name])
+            if name in given:
+                check_finite(name, given[name])
         if not ((discount >= 0) & (discount <= 1)).all():
             raise ValueError("discount: some lie outside [0, 1]; use 0 where the process ends.")
         for name in ("next_state", "next_action"):
-            if found[name] is not None:
-                check_finite(name, np.where(discount[..., None] == 0, 0.0, found[name]))
-        if not ((weight >= 0).all() and np.isfinite(weight).all() and weight.sum() > 0):
+            if name in given:
+                check_finite(name, np.where(discount[..., None] == 0, 0.0, given[name]))
+        if not ((counts >= 0).all() and np.isfinite(counts).all() and counts.sum() > 0):
             raise ValueError("weight: give finite numbers from 0 up, not all zero.")
 
 
@@ -209,7 +210,7 @@ def _beside(state: Float[Array, "*rows d"], action: Float[Array, "*rows k"]) -> 
 
 
 def check_finite(name: str, array: np.ndarray) -> None:
-    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    bad = np.asarray(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
     if bad.any():
         raise ValueError(
             f"{name}: {int(bad.sum())} of {len(bad)} rows hold NaN or infinity (the first is row "

@@ -62,7 +62,9 @@ def evaluate(
         str | None, typer.Option(help="With --data: the Gymnasium id whose actions are legal.")
     ] = None,
     discount: Annotated[float | None, typer.Option(min=0, max=1, help="With --data: default 0.99.")] = None,
-    refits: Annotated[int | None, typer.Option(min=0, help="With --data: for the interval; default 10.")] = None,
+    refits: Annotated[
+        int | None, typer.Option(min=0, help="With --data: for the interval; default 8.")
+    ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="mountain-car: rows; default 2000.")] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="mountain-car, --data: simulated or logged steps of a row.")
@@ -124,7 +126,7 @@ def reproduce(
         "runs/reproduce"
     ),
 ) -> None:
-    """Run an experiment; write its record, figure and summary. `values` takes half an hour and can be resumed."""
+    """Run an experiment; write its record, figure and summary. `values` takes long and can be resumed."""
     from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
     from gaussbell.experiments import noise, star, values  # noqa: PLC0415
 

@@ -25,7 +25,7 @@ def evaluate_mountain_car(
     as_json: bool = False,
     out: Path | None = None,
 ) -> bool:
-    """Evaluate the paper's policy, along the velocity, and compare with simulated returns; did the solve succeed?"""
+    """Evaluate the paper's policy and compare with simulated returns; did the solve succeed?"""
     started = time.perf_counter()
     car = gb.environments.MountainCar()
     policy = car.along_velocity
@@ -86,21 +86,19 @@ def evaluate_mountain_car(
 
 def _print(record: dict[str, Any]) -> None:
     settings, result = record["settings"], record["result"]
-    ahead = settings["look_ahead"]
+    ahead, error = settings["look_ahead"], result["relative_error"]
     alone = result["relative_error_without_look_ahead"]
+    estimate, seconds = result["estimated_relative_error"], result["seconds"]
+    fitting = result["seconds_to_fit"]
     print_facts(
         {
             "policy": "Mountain Car, pushed along its velocity; discount 0.99",
             "samples": f"{settings['samples']:,} transitions of {settings['steps']} steps",
-            "error": f"{result['relative_error']:.3f} standard deviations of the true value, with a look-ahead of "
-            f"{ahead} steps; {alone:.3f} by the network alone",
-            "estimate": f"{result['estimated_relative_error']:.3f} for the network alone, from fresh paths, without "
-            "the truth",
+            "error": f"[bold]{error:.3f}[/] of the true value's standard deviation, looking {ahead} steps ahead",
+            "": f"{alone:.3f} by the network alone; {estimate:.3f} by fresh paths, without the truth",
             "NMSBE": f"{result['msbe']:.3g}",
             "status": coloured(gb.Status[result["status"]]),
             "solver steps": str(int(result["solver_steps"])),
-            "seconds": f"{result['seconds']:.1f} in all, {result['seconds_to_fit']:.1f} to sample and fit, compilation "
-            "included",
+            "seconds": f"{seconds:.1f} in all, {fitting:.1f} to sample and fit, compilation included",
         }
     )
-

@@ -11,7 +11,15 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.cli.screen import coloured, escape, print_facts, print_json, screen, showing_steps, write_record
+from gaussbell.cli.screen import (
+    coloured,
+    escape,
+    print_facts,
+    print_json,
+    screen,
+    showing_steps,
+    write_record,
+)
 
 MINARI = "minari:"
 
@@ -23,9 +31,9 @@ def evaluate_data(
     env: str | None = None,
     discount: float = 0.99,
     steps: int | None = None,
-    refits: int = 10,
+    refits: int = 8,
     seed: int = 0,
-    max_steps: int = 100,
+    max_steps: int = 60,
     as_json: bool = False,
     out: Path | None = None,
 ) -> bool:
@@ -104,7 +112,8 @@ def read_log(data: str, env: str | None) -> gb.Log:
         read = gb.datasets.read(data)
         if not isinstance(read, gb.Log):
             raise ValueError(
-                f"--data {data}: it holds transitions with a discount, whose policy is fixed; give logged steps "
+                f"--data {data}: it holds transitions with a discount, whose policy is fixed; give "
+                f"logged steps "
                 "with terminated instead."
             )
         log = read
@@ -143,11 +152,11 @@ def _print(record: dict[str, Any]) -> None:
     low, high = result["interval"]
     print_facts(
         {
-            "data": f"{result['logged_steps']:,} steps in {result['episodes']:,} episodes; {seen['rows']:,} rows fitted, "
-            f"{seen['duplicates']:,} of them duplicates",
+            "data": f"{result['logged_steps']:,} steps in {result['episodes']:,} episodes",
+            "rows": f"{seen['rows']:,} fitted, {seen['duplicates']:,} of them duplicates",
             "value": f"[bold]{result['value']:.4g}[/], 90 % interval {low:.4g} to {high:.4g}",
             "neighbours": f"{seen['neighbour_value']:.4g}, without a network",
-            "the policy's": f"{seen['agreement']:.0%} of the actions, {seen['mean_steps']:.1f} steps in a row",
+            "the policy's": f"{seen['agreement']:.0%} of the actions, {seen['mean_steps']:.1f} in a row",
             "uncovered": f"{seen['uncovered']:.1%} of the successors",
             "NMSBE": f"{result['msbe']:.3g}",
             "status": coloured(gb.Status[result["status"]]),

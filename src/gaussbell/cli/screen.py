@@ -54,7 +54,9 @@ def print_json(record: dict[str, Any]) -> None:
     print(json.dumps(records.to_plain(record), indent=1, allow_nan=False))
 
 
-def write_record(out: Path, record: dict[str, Any], figure_name: str, draw: Callable[[Any, dict], Any]) -> None:
+def write_record(
+    out: Path, record: dict[str, Any], figure_name: str, draw: Callable[[Any, dict], Any]
+) -> None:
     """The record, and the figure that `draw(figures, record)` makes of it, if matplotlib is there."""
     path = records.write(out / "record.json", record)
     written = [str(path)]

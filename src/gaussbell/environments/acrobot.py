@@ -18,9 +18,9 @@ TOP_SPEED_1, TOP_SPEED_2 = 4 * np.pi, 9 * np.pi
 class Acrobot(Environment):
     """The angles of both links, hanging at 0, and their speeds; torque -1 (0), 0 (1) or 1 (2).
 
-    The dynamics are those of Acrobot-v1 (the book's version, a Runge-Kutta step of 0.2 s), which shows cosines
-    and sines of the angles. A step that brings the tip above the line has reward 0 and leads back to the
-    start; every other step has reward -1.
+    The dynamics are those of Acrobot-v1 (the book's version, a Runge-Kutta step of 0.2 s), which shows
+    cosines and sines of the angles. A step that brings the tip above the line has reward 0 and leads back
+    to the start; every other step has reward -1.
 
     Arguments: `ending`, "restart" as above, or "end"; `start` and `spread`, the restart within ± `spread` of
     `start` in every number (Gymnasium's own start: 0 ± 0.1).

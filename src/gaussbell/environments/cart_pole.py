@@ -18,9 +18,9 @@ FARTHEST, STEEPEST = 2.4, 12 * math.pi / 180
 class CartPole(Environment):
     """A pole on a cart that is pushed left (0) or right (1): position, speed, angle and angular speed.
 
-    The dynamics are those of CartPole-v1. A step into failure (position beyond ±2.4 or angle beyond ±12 degrees)
-    has reward -1 and leads back to the start; every other step has reward 0. Speeds have no bounds in
-    Gymnasium; states are sampled with speeds up to ±3 and ±3.5.
+    The dynamics are those of CartPole-v1. A step into failure (position beyond ±2.4 or angle beyond ±12
+    degrees) has reward -1 and leads back to the start; every other step has reward 0. Speeds have no bounds
+    in Gymnasium; states are sampled with speeds up to ±3 and ±3.5.
 
     The start itself is never among uniform samples, and a network can hide there: values of zero everywhere
     and a spike at the start make a small Bellman error. Use several steps, or add the start to the samples.

@@ -29,7 +29,10 @@ class RandomMDP(FiniteMDP):
     def __init__(
         self, num_states: int = 30, num_actions: int = 2, *, branches: int = 4, discount=0.95, seed: int = 0
     ):
-        num_states, num_actions = read_count("num_states", num_states, 1), read_count("num_actions", num_actions, 1)
+        num_states, num_actions = (
+            read_count("num_states", num_states, 1),
+            read_count("num_actions", num_actions, 1),
+        )
         branches = read_count("branches", branches, 1, num_states)
         rng = np.random.default_rng(seed)
         transition = np.zeros((num_states, num_actions, num_states))
@@ -57,8 +60,8 @@ class ChainWalk(FiniteMDP):
         left, right = np.maximum(states - 1, 0), np.minimum(states + 1, num_states - 1)
         transition = np.zeros((num_states, 2, num_states))
         for action, (meant, other) in enumerate([(left, right), (right, left)]):
-            np.add.at(transition, (states, action, meant), success)
-            np.add.at(transition, (states, action, other), 1 - success)
+            transition[states, action, meant] += success
+            transition[states, action, other] += 1 - success
         reward = np.zeros((num_states, 2, num_states))
         reward[..., -1] = 1.0
         super().__init__(transition, reward, discount)
@@ -67,8 +70,8 @@ class ChainWalk(FiniteMDP):
 class GridWorld(FiniteMDP):
     """A grid with walls; up (0), right (1), down (2), left (3), which slip sideways with probability `slip`.
 
-    Entering the goal, in the last cell, has reward one and leads on to the first cell; all else has none. `layout`
-    lists the rows as strings, with # for a wall.
+    Entering the goal, in the last cell, has reward one and leads on to the first cell; all else has none.
+    `layout` lists the rows as strings, with # for a wall.
 
     >>> import gaussbell as gb
     >>> grid = gb.environments.GridWorld(["...", ".#.", "..."])
@@ -113,24 +116,17 @@ class FiniteEnvironment(Environment):
     cumulative: Float[np.ndarray, "S A S"]
     rewards: Float[np.ndarray, "S A"]
     discount: float
+    low: np.ndarray  # type: ignore[misc] - depends on the process
+    high: np.ndarray  # type: ignore[misc]
+    actions: DiscreteActions  # type: ignore[misc]
     noisy = True
 
     def __init__(self, mdp: FiniteMDP):
         self.cumulative = np.cumsum(mdp.transition_array(), axis=-1)
         self.rewards = mdp.reward
         self.discount = mdp.discount
-
-    @property
-    def low(self):
-        return np.zeros(1)
-
-    @property
-    def high(self):
-        return np.array([len(self.rewards) - 1.0])
-
-    @property
-    def actions(self):
-        return DiscreteActions(self.rewards.shape[1])
+        self.low, self.high = np.zeros(1), np.array([mdp.num_states - 1.0])
+        self.actions = DiscreteActions(mdp.num_actions)
 
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " 1"]:
         """The first state."""
@@ -140,6 +136,7 @@ class FiniteEnvironment(Environment):
         self, state: Float[Array, " 1"], action: Int[Array, ""], rng: PRNGKeyArray | None = None
     ) -> Float[Array, " 1"]:
         row = jnp.asarray(self.cumulative)[_number(state), action]
+        assert rng is not None
         draw = jax.random.uniform(rng, (), jnp.float32).astype(row.dtype) * row[-1]
         # The number of states whose cumulated probability the draw has passed.
         return jnp.sum(row <= draw).astype(jnp.result_type(float))[None]
@@ -169,7 +166,8 @@ def exact_transitions(mdp: FiniteMDP, policy: Any = None, *, weight: Any = None)
     """All states of a finite process under a policy, with all their successors and the probabilities.
 
     The residual of these rows is the exact one: nothing is sampled. States are numbers; use
-    `features.OneHot(num_states)` or others before the network. Every row counts the same, or as `weight` says.
+    `features.OneHot(num_states)` or others before the network. Every row counts the same, or as `weight`
+    says.
 
     >>> import gaussbell as gb
     >>> data = gb.environments.exact_transitions(gb.environments.ChainWalk(5))

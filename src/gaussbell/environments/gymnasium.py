@@ -32,15 +32,15 @@ def from_gymnasium(
 ) -> "FiniteMDP | GymnasiumEnvironment":
     """A Gymnasium environment, by its id or as an object, for `sample_transitions` and all that builds on it.
 
-    An environment with a table of probabilities `P` (FrozenLake, Taxi, CliffWalking) becomes a FiniteMDP, exact.
-    Any other becomes a GymnasiumEnvironment. Where its state can be set (classic control by `state`, MuJoCo by
-    `qpos` and `qvel`) and the box to sample from is known, transitions start from states all over that box;
-    otherwise they are gathered by running the policy.
+    An environment with a table of probabilities `P` (FrozenLake, Taxi, CliffWalking) becomes a FiniteMDP,
+    exact. Any other becomes a GymnasiumEnvironment. Where its state can be set (classic control by `state`,
+    MuJoCo by `qpos` and `qvel`) and the box to sample from is known, transitions start from states all over
+    that box; otherwise they are gathered by running the policy.
 
-    Arguments: `ending`, what a terminated episode means: "end", the process is over, or "restart", it goes on from
-    a new start; truncation never ends anything. `low` and `high`, the box of states to sample from (for MuJoCo of
-    qpos and qvel), by default the bounds of the observations if they are finite and are the state; `num_envs`, how
-    many copies run side by side; `options`, for `gymnasium.make`.
+    Arguments: `ending`, what a terminated episode means: "end", the process is over, or "restart", it goes
+    on from a new start; truncation never ends anything. `low` and `high`, the box of states to sample from
+    (for MuJoCo of qpos and qvel), by default the bounds of the observations if they are finite and are the
+    state; `num_envs`, how many copies run side by side; `options`, for `gymnasium.make`.
 
     >>> import gaussbell as gb
     >>> gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
@@ -65,7 +65,14 @@ class GymnasiumEnvironment:
     """
 
     def __init__(
-        self, env: Any, make: Callable[[], Any], num_envs: int, discount: float, ending: str, low: Any, high: Any
+        self,
+        env: Any,
+        make: Callable[[], Any],
+        num_envs: int,
+        discount: float,
+        ending: str,
+        low: Any,
+        high: Any,
     ):
         self.discount, self.ending = discount, ending
         self.actions, self._first_action = _read_actions(env.action_space)
@@ -119,7 +126,7 @@ class GymnasiumEnvironment:
         action: Any = None,
         key: PRNGKeyArray | int = 0,
     ) -> Paths:
-        """Follow `policy` from each of N states, as `Environment.simulate` does; `next_state` are observations."""
+        """Follow `policy` from N states, as `Environment.simulate` does; `next_state` are observations."""
         return self._simulate(policy, state, steps, action, key)[1]
 
     def log(self, policy: Policy, steps: int, *, key: PRNGKeyArray | int, explore: float = 0.0) -> Log:
@@ -159,7 +166,9 @@ class GymnasiumEnvironment:
     ) -> Transitions:
         """What `gaussbell.sample_transitions` returns for this environment."""
         if isinstance(steps, LambdaReturn) or successors != 1:
-            raise ValueError("steps, successors: Gymnasium environments give one path a row; use whole steps.")
+            raise ValueError(
+                "steps, successors: Gymnasium environments give one path a row; use whole steps."
+            )
         horizon = int(read_horizons(steps)[0])
         if state is None and self.low is None:
             return self._visited(policy, n, key, horizon, q)
@@ -168,7 +177,9 @@ class GymnasiumEnvironment:
         action = self.actions.sample(n, key=actions_key) if q else None
         seen, paths = self._simulate(policy, state, [horizon], action, paths_key)
         reached = paths.next_state[0]
-        following = choose_all(read_policy(policy, self.width, self.actions), reached, paths_key) if q else None
+        following = (
+            choose_all(read_policy(policy, self.width, self.actions), reached, paths_key) if q else None
+        )
         return Transitions(
             seen, paths.reward[0], reached, paths.discount[0], action=action, next_action=following
         )
@@ -186,10 +197,11 @@ class GymnasiumEnvironment:
         return Transitions(**picked)
 
     def _simulate(self, policy: Policy, state: Any, steps: Any, action: Any, key: Any):
-        """The observations of the states, and their paths: in batches of as many states as there are copies."""
+        """The observations of the states, and their paths, in batches of as many as there are copies."""
         if self._state is None:
             raise ValueError(
-                f"env: the state of {self._name} cannot be set; use sample_transitions, which runs the policy."
+                f"env: the state of {self._name} cannot be set; use sample_transitions, which runs the "
+                f"policy."
             )
         policy = read_policy(policy, self.width, self.actions)
         state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(steps))
@@ -227,7 +239,8 @@ class GymnasiumEnvironment:
                         ahead[k], going[k] = 0.0, False
                     elif result[3]:  # a time limit: the row stops here and asks the network
                         going[k] = False
-        return seen, Paths(np.concatenate(first), reward, discount, reached)
+        answer: Any = (np.concatenate(first), reward, discount, reached)
+        return seen, Paths(*answer)
 
     def _act(self, policy: Policy, seen: np.ndarray, key: Any) -> np.ndarray:
         action = choose_all(policy, seen, key)
@@ -250,9 +263,14 @@ class GymnasiumEnvironment:
             box = read_concrete("low", low), read_concrete("high", high)
             wanted = _state_of(self._envs[0]).shape
             if box[0].shape != wanted or box[1].shape != wanted:
-                raise ValueError(f"low, high: give {wanted[0]} numbers each, one for each number of the state.")
+                raise ValueError(
+                    f"low, high: give {wanted[0]} numbers each, one for each number of the state."
+                )
             return box
-        bounds = np.ravel(getattr(space, "low", np.inf)).astype(float), np.ravel(getattr(space, "high", np.inf))
+        bounds = (
+            np.ravel(getattr(space, "low", np.inf)).astype(float),
+            np.ravel(getattr(space, "high", np.inf)),
+        )
         state = _state_of(self._envs[0])
         known = all(np.isfinite(b).all() and (np.abs(b) < 1e30).all() for b in bounds)
         same = state.shape == bounds[0].shape and np.allclose(
@@ -296,7 +314,9 @@ def _read_actions(space: Any) -> tuple[Actions, int]:
         return DiscreteActions(int(space.n)), int(space.start)
     if kind == "Box" and len(space.shape) == 1:
         return BoxActions(space.low, space.high), 0
-    raise ValueError(f"env: its actions are {space}; gaussbell knows Discrete and one-dimensional Box spaces.")
+    raise ValueError(
+        f"env: its actions are {space}; gaussbell knows Discrete and one-dimensional Box spaces."
+    )
 
 
 def _read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
@@ -308,12 +328,15 @@ def _read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
         return lambda observation: np.asarray(observation, float)
     if kind == "Box" and len(space.shape) > 1:
         raise ValueError(
-            f"env: {name} shows arrays of shape {space.shape}, such as images; values are fitted to vectors. Wrap "
-            "it in something that makes features of them (gymnasium.wrappers.TransformObservation), or flatten "
+            f"env: {name} shows arrays of shape {space.shape}, such as images; values are fitted to "
+            f"vectors. Wrap "
+            "it in something that makes features of them (gymnasium.wrappers.TransformObservation), "
+            "or flatten "
             "small ones (gymnasium.wrappers.FlattenObservation)."
         )
     raise ValueError(
-        f"env: {name} shows {kind} observations; make vectors of them: gymnasium.wrappers.FlattenObservation(env)."
+        f"env: {name} shows {kind} observations; make vectors of them: "
+        f"gymnasium.wrappers.FlattenObservation(env)."
     )
 
 

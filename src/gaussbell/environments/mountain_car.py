@@ -21,10 +21,11 @@ class MountainCar(Environment):
     back to the bottom of the valley at rest; every other step has reward -1. So the process never ends,
     as the paper's experiments need. States are sampled from the whole box, the goal region included.
 
-    The paper leaves some of this open. Arguments: `ending`, "restart" as above, "restart later" (the car is seen
-    beyond the goal first; the step from there has reward 0 and leads to the start) or "end" (the process is over
-    beyond the goal); `start` and `spread`, the restart's position within ± `spread` of `start`, at rest
-    (Gymnasium's own start: -0.5 ± 0.1); `noise`, the standard deviation of a random push added to the velocity.
+    The paper leaves some of this open. Arguments: `ending`, "restart" as above, "restart later" (the car is
+    seen beyond the goal first; the step from there has reward 0 and leads to the start) or "end" (the
+    process is over beyond the goal); `start` and `spread`, the restart's position within ± `spread` of
+    `start`, at rest (Gymnasium's own start: -0.5 ± 0.1); `noise`, the standard deviation of a random push
+    added to the velocity.
 
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
@@ -68,6 +69,7 @@ class MountainCar(Environment):
         position, velocity = state
         velocity = velocity + (action - 1) * FORCE - GRAVITY * jnp.cos(3 * position)
         if self.noise > 0:
+            assert rng is not None
             draw = jax.random.normal(jax.random.fold_in(rng, 1), (), jnp.float32)
             velocity = velocity + self.noise * draw
         velocity = jnp.clip(velocity, -TOP_SPEED, TOP_SPEED)

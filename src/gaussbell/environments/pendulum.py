@@ -13,7 +13,7 @@ MASS, LENGTH, SECONDS, TOP_SPEED, TOP_TORQUE = 1.0, 1.0, 0.05, 8.0, 2.0
 
 
 class Pendulum(Environment):
-    """Angle from upright in [-pi, pi] and speed; the action is the torque as a share, -1 to 1, of its limit of 2.
+    """Angle from upright in [-pi, pi] and speed; the action is a torque, as a share, -1 to 1, of its limit.
 
     The dynamics and rewards, -(angle^2 + 0.1 speed^2 + 0.001 torque^2), are those of Pendulum-v1, which shows
     cosine, sine and speed; the process never ends.

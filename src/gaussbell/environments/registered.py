@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gaussbell.actions import BoxActions
@@ -88,13 +89,13 @@ def _spaces(env: Environment) -> tuple[Any, Any]:
 
 
 def _observed_bounds(env: Environment) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of what is seen; where the process can leave its box, as Cart Pole's speeds do, none to speak of."""
+    """Bounds of what is seen; where there are none, as for Cart Pole's speeds, very large numbers."""
     if isinstance(env, CartPole):
         bound = np.array([4.8, 1e6, 0.42, 1e6], np.float32)
     elif isinstance(env, MountainCar):
         return env.low.astype(np.float32), env.high.astype(np.float32)
     else:  # sines and cosines, then speeds
-        angles = len(env.observation(np.zeros(env.width))) - env.width
+        angles = len(env.observation(jnp.zeros(env.width))) - env.width
         bound = np.append(np.ones(2 * angles), env.high[angles:]).astype(np.float32)
     return -bound, bound
 

@@ -1,7 +1,8 @@
 """Registers our environments with Gymnasium as soon as a program imports both, in either order.
 
 Gymnasium is an extra and takes a while to import, so gaussbell must not import it by itself; and Gymnasium
-knows an id only after someone registered it. So where it is not there yet, the import system is asked to tell.
+knows an id only after someone registered it. So where it is not there yet, the import system is asked to
+tell.
 """
 
 import importlib

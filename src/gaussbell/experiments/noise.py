@@ -1,7 +1,7 @@
 """Noise: a single drawn successor biases the fit; several, or all of them, do not.
 
-With M independent successors the expected square of a residual is the square of its mean plus the variance of the
-successors' values divided by M. Minimising it flattens the values, by an amount that falls as 1 / M.
+With M independent successors the expected square of a residual is the square of its mean plus the variance
+of the successors' values divided by M. Minimising it flattens the values, by an amount that falls as 1 / M.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +38,9 @@ def run(settings: Settings, on_progress: Any = None) -> dict[str, Any]:
     for seed in settings.seeds:
         for count in settings.successors:
             told(f"finite process, seed {seed}, {count} successors")
-            chain_rows.append({"seed": seed, "successors": count, "error": _finite_error(settings, seed, count)})
+            chain_rows.append(
+                {"seed": seed, "successors": count, "error": _finite_error(settings, seed, count)}
+            )
     car = gb.environments.MountainCar(noise=settings.car_noise)
     told("noisy Mountain Car: truth by simulation")
     truth = gb.rollouts.value_on_grid(
@@ -76,15 +78,18 @@ def summarise(record: dict[str, Any]) -> str:
         cars = ["", ""]
         if count in settings["car_successors"]:
             cars = [
-                f"{_median(record['mountain_car'], successors=count, steps=steps):.3g}" for steps in (short, long)
+                f"{_median(record['mountain_car'], successors=count, steps=steps):.3g}"
+                for steps in (short, long)
             ]
         lines.append(f"| {count} | {finite:.3g} | {cars[0]} | {cars[1]} |")
     lines += [
         f"| all, with probabilities | {max(record['exact']):.1e} | | |",
         "",
         "Root mean squared error of the value over its standard deviation, medians of "
-        f"{len(settings['seeds'])} and {len(settings['car_seeds'])} seeds. In the finite process the error falls as successors to the power "
-        f"{record['slope']:.2f}. Slippery FrozenLake with all successors: largest error {record['frozen_lake']:.1e}.",
+        f"{len(settings['seeds'])} and {len(settings['car_seeds'])} seeds. In the finite process the "
+        f"error falls as successors to the power "
+        f"{record['slope']:.2f}. Slippery FrozenLake with all successors: largest error "
+        f"{record['frozen_lake']:.1e}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -94,13 +99,20 @@ def draw(record: dict[str, Any]) -> figures.Figure:
     settings = record["settings"]
     counts = np.array(settings["successors"])
     caption = (
-        "Left: values of all states of a random finite process, each fitted freely, from rows with so many drawn "
-        f"successors; the error falls along the dotted line, slope -1 (measured {record['slope']:.2f}), down to "
-        "sampling noise; with all successors and their probabilities it is zero to rounding. Right: a Mountain Car "
-        "with random pushes and a network; with one step and one successor, the usual residual gradient, the value is "
+        "Left: values of all states of a random finite process, each fitted freely, from rows with so "
+        "many drawn "
+        f"successors; the error falls along the dotted line, slope -1 (measured "
+        f"{record['slope']:.2f}), down to "
+        "sampling noise; with all successors and their probabilities it is zero to rounding. Right: a "
+        "Mountain Car "
+        "with random pushes and a network; with one step and one successor, the usual residual "
+        "gradient, the value is "
         "no better than a constant (grey line), and more steps help more than more successors."
     )
-    with figures.panels(2, title="A single drawn successor biases the fit", caption=caption) as (figure, axes):
+    with figures.panels(2, title="A single drawn successor biases the fit", caption=caption) as (
+        figure,
+        axes,
+    ):
         left, right = axes
         for seed in settings["seeds"]:
             rows = [row["error"] for row in record["finite"] if row["seed"] == seed]
@@ -111,11 +123,14 @@ def draw(record: dict[str, Any]) -> figures.Figure:
         left.loglog(
             counts[:1], medians[:1], "s", ms=9, mfc="none", color=figures.VERMILION, label="single sample"
         )
-        exact = max(max(record["exact"]), 1e-16)
+        exact = max(*record["exact"], 1e-16)
         left.axhline(exact, color=figures.GREEN, ls="--", label="all, with probabilities")
         left.set(title="Finite process", xlabel="successors a row", ylabel="error of the value / its sd")
         left.legend(fontsize=7)
-        for steps, colour, marker in ((1, figures.VERMILION, "s"), (settings["car_steps"], figures.BLUE, "o")):
+        for steps, colour, marker in (
+            (1, figures.VERMILION, "s"),
+            (settings["car_steps"], figures.BLUE, "o"),
+        ):
             few = settings["car_successors"]
             medians = [_median(record["mountain_car"], successors=count, steps=steps) for count in few]
             label = f"{steps} step{'s' if steps > 1 else ''}"
@@ -166,7 +181,7 @@ def _exact_error(settings: Settings, seed: int) -> float:
 
 def _frozen_lake_error() -> float:
     """The largest error of the values of slippery FrozenLake under the uniform policy."""
-    lake = gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
+    lake: Any = gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
     data = gb.environments.exact_transitions(lake)
     fit = gb.evaluate(_table(lake.num_states), data, max_steps=50, tolerance=1e-30)
     learned = np.asarray(fit.network(np.arange(lake.num_states, dtype=float)[:, None]))
@@ -184,7 +199,7 @@ def _car_error(settings: Settings, car: Any, truth: Any, seed: int, steps: int, 
 
 
 def _slope(rows: list[dict[str, Any]], settings: Settings) -> float:
-    """The exponent of a power law through the medians of the last four: with few successors the bias saturates."""
+    """The exponent of a power law through the last four medians: with few successors the bias saturates."""
     counts = settings.successors[-4:]
     medians = [_median(rows, successors=count) for count in counts]
     return float(np.polyfit(np.log(counts), np.log(medians), 1)[0])

@@ -1,9 +1,9 @@
 """Mountain Car: how good is the value? A small residual is not enough; the number of steps decides.
 
-Two questions. With 2,000 samples, how far does each number of steps get, beside a supervised fit of the same
-network to the true values? And with a budget of simulated steps, how close does `steps="auto"` come to
-the best number of steps, which nobody knows beforehand? Every cell is a file, so a run can be interrupted and goes
-on where it stopped.
+Two questions. With 2,000 samples, how far does each number of steps get, beside a supervised fit of the
+same network to the true values? And with a budget of simulated steps, how close does `steps="auto"` come to
+the best number of steps, which nobody knows beforehand? Every cell is a file, so a run can be interrupted
+and goes on where it stopped.
 """
 
 import time
@@ -98,18 +98,25 @@ def summarise(record: dict[str, Any]) -> str:
             found = _select(cells, network=network, steps=steps, budget=None)
             entries += [_spread(found, "error"), _spread(found, "error_ahead")]
         lines.append(f"| {steps} | " + " | ".join(entries) + " |")
-    lines += ["", "| budget | auto | best fixed steps, by seed | auto over best | estimated over true error |"]
+    lines += [
+        "",
+        "| budget | auto | best fixed steps, by seed | auto over best | estimated over true error |",
+    ]
     lines += ["|---|---|---|---|---|"]
     for budget in settings["budgets"]:
         auto = _select(cells, budget=budget, steps=AUTO)
         ratios, best = compare_auto(cells, budget)
         honest = np.array([cell["estimate"] / cell["error"] for cell in auto])
         lines.append(
-            f"| {budget:,} | {_spread(auto, 'error')}, n = {', '.join(str(cell['chosen']) for cell in auto)} | "
+            f"| {budget:,} | {_spread(auto, 'error')}, n = "
+            f"{', '.join(str(cell['chosen']) for cell in auto)} | "
             f"{np.median(best):.3f} | {np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | "
             f"{np.median(honest):.2f} ({honest.min():.2f} to {honest.max():.2f}) |"
         )
-    lines += ["", "Root mean squared error over the grid divided by the standard deviation of the true value: median"]
+    lines += [
+        "",
+        "Root mean squared error over the grid divided by the standard deviation of the true value: median",
+    ]
     lines[-1] += " (smallest to largest) of five seeds."
     return "\n".join(lines) + "\n"
 
@@ -132,20 +139,35 @@ def draw(record: dict[str, Any]) -> figures.Figure:
     """The error against the number of steps, by samples and by budget."""
     settings, cells = record["settings"], record["cells"]
     caption = (
-        f"Left: {settings['samples']:,} samples. One step leaves the value as bad as a constant (1) or worse; with 50 "
+        f"Left: {settings['samples']:,} samples. One step leaves the value as bad as a constant (1) or "
+        f"worse; with 50 "
         "to 200 steps the fit is as good as a supervised one to the true values (dashed), and simulating "
-        f"{settings['look_ahead']} steps at query time divides the error by three or more (open marks). Right: with a "
+        f"{settings['look_ahead']} steps at query time divides the error by three or more (open "
+        f"marks). Right: with a "
         "budget of simulated steps longer paths mean fewer rows, so the best number moves; squares are what "
         '"auto" reached by held-out paths, at the number it chose. Medians of five seeds; bars span all.'
     )
-    with figures.panels(2, title="Mountain Car: the error of the value", caption=caption) as (figure, (left, right)):
+    with figures.panels(2, title="Mountain Car: the error of the value", caption=caption) as (
+        figure,
+        (left, right),
+    ):
         numbers = [steps for steps in settings["steps"] if not isinstance(steps, str)]
         colours = (figures.BLUE, figures.VERMILION)
         for network, colour in zip(settings["networks"], colours, strict=True):
             found = [_select(cells, network=network, steps=steps, budget=None) for steps in numbers]
             _bars(left, numbers, found, "error", colour, "o", network)
-            _bars(left, numbers, found, "error_ahead", colour, "o", f"the same, look-ahead {settings['look_ahead']}")
-            floor = np.median([c["error"] for c in _select(cells, network=network, steps=SUPERVISED, budget=None)])
+            _bars(
+                left,
+                numbers,
+                found,
+                "error_ahead",
+                colour,
+                "o",
+                f"the same, look-ahead {settings['look_ahead']}",
+            )
+            floor = np.median(
+                [c["error"] for c in _select(cells, network=network, steps=SUPERVISED, budget=None)]
+            )
             left.axhline(floor, color=colour, ls="--", lw=1)
         left.set(title="By number of steps", xlabel="steps of a transition", ylabel="RMSE / sd of the value")
         left.legend(fontsize=7)
@@ -215,7 +237,9 @@ def _measure(settings: Settings, car: Any, truth: Any, cell: dict[str, Any]) -> 
 def _supervised(settings: Settings, car: Any, network: Any, seed: int) -> tuple[Any, dict[str, Any]]:
     """A fit to true values at as many states, stopped by the error at others: the floor of this network."""
     keys = jax.random.split(jax.random.key(seed))
-    states = [car.sample_states(count, key=key) for count, key in zip((settings.samples, 1024), keys, strict=True)]
+    states = [
+        car.sample_states(count, key=key) for count, key in zip((settings.samples, 1024), keys, strict=True)
+    ]
     values = [gb.rollouts.returns(car, car.along_velocity, state) for state in states]
     data = gb.Transitions(states[0], values[0], states[0], discount=0.0)
     if type(network) is gb.MLP:
