@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench figures clean
+.PHONY: demo test test-slow lint format bench figures values offline clean
 
 demo: $(READY)
-	$(BIN)/gaussbell evaluate star --out runs/demo
+	$(BIN)/gaussbell evaluate mountain-car --out runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -36,6 +36,15 @@ bench: .venv/.bench
 
 figures: $(READY)
 	$(BIN)/gaussbell reproduce star --out docs/star
+	$(BIN)/gaussbell reproduce noise --out docs/noise
+
+# Half an hour on 2 cores; interrupted, it goes on where it stopped.
+values: $(READY)
+	$(BIN)/gaussbell reproduce values --out docs/values
+
+# Beside d3rlpy's FQE if FQE_PYTHON names the Python of an environment that has it.
+offline: $(READY)
+	$(BIN)/python benchmarks/offline.py --out $(BENCH) $(if $(FQE_PYTHON),--fqe-python $(FQE_PYTHON))
 
 clean:
 	rm -rf .venv runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -98,3 +98,50 @@ def test_unknown_problem():
 
 def test_version():
     assert runner.invoke(cli.app, ["--version"]).stdout.strip() == f"gaussbell {gb.__version__}"
+
+
+def test_mountain_car(tmp_path, monkeypatch):
+    monkeypatch.setattr("gaussbell.cli.mountain_car.TRUTH_GRID", 12)
+    arguments = ["evaluate", "mountain-car", "--samples", "150", "--steps", "30", "--max-steps", "20"]
+    result = runner.invoke(cli.app, [*arguments, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for word in ("standard deviations", "looking 50", "by the network alone", "of 30 steps"):
+        assert word in result.stdout
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert len(record["true"]) == 12 and (tmp_path / "value.png").read_bytes().startswith(b"\x89PNG")
+    assert record["result"]["relative_error"] < 1
+
+
+def test_logged_data(tmp_path, monkeypatch):
+    walk = gb.environments.ChainWalk(6, success=1.0)
+    env = gb.environments.FiniteEnvironment(walk)
+    random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
+    log = gb.rollouts.log_episodes(env, random, episodes=30, length=20, key=0)
+    gb.datasets.write(tmp_path / "log.parquet", log)
+    (tmp_path / "walkers.py").write_text("def right(state):\n    return 1\n")
+    monkeypatch.chdir(tmp_path)
+    data = ["evaluate", "--data", "log.parquet", "--policy", "walkers:right", "--discount", "0.8"]
+    result = runner.invoke(cli.app, [*data, "--refits", "2", "--max-steps", "40", "--out", "run"])
+    record = json.loads((tmp_path / "run/record.json").read_text())
+    truth = gb.environments.ChainWalk(6, success=1.0, discount=0.8).under([1] * 6).values[0]
+    assert abs(record["result"]["value"] - truth) < 0.05
+    assert result.exit_code == (1 if record["result"]["warnings"] else 0)
+    assert "90 % interval" in result.stdout and (tmp_path / "run/estimate.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--data", "log.parquet"], "--policy: say whose value is wanted"),
+        (["--data", "log.parquet", "--policy", "nothing"], "give module:function"),
+        (["--data", "log.parquet", "--policy", "no_module:f"], "it cannot be imported"),
+        (["--data", "none.parquet", "--policy", "math:cos"], "there is no such file"),
+        (["star", "--data", "log.parquet"], "evaluate one or the other"),
+        (["star", "--samples", "5"], "--samples: star has no such option"),
+        (["star", "--policy", "a:b"], "--policy: it goes with --data"),
+        ([], "give a problem, star or mountain-car"),
+    ],
+)
+def test_mistakes(options, said):
+    result = runner.invoke(cli.app, ["evaluate", *options])
+    assert isinstance(result.exception, ValueError) and said in str(result.exception)

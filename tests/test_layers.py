@@ -9,8 +9,10 @@ ROOT = Path(gaussbell.__file__).parent
 
 LAYERS = [
     {"precision"},
-    {"packing", "linalg", "markov"},
-    {"mdp", "transitions", "networks", "encodings"},
+    {"packing", "linalg", "markov", "actions"},
+    {"mdp", "transitions", "networks", "encodings", "policies", "features"},
+    {"sampling"},
+    {"logs"},
     {"environments"},
     {"differential"},
     {"layer_factors"},
@@ -19,16 +21,29 @@ LAYERS = [
     {"solvers"},
     {"solve"},
     {"evaluation", "least_squares"},
+    {"rollouts", "neighbours"},
+    {"policy_evaluation", "offline"},
     {"diagnostics"},
     {"records"},
+    {"datasets"},
     {"figures"},
     {"experiments"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NO_RL = {"precision", "packing", "linalg", "solvers", "solve", "solution", "least_squares"}
-RL = {"mdp", "transitions", "environments", "residuals", "evaluation", "policies", "encodings"}
-ONLY_IN = {"matplotlib": {"figures"}, "typer": {"cli"}, "rich": {"cli"}, "time": {"cli"}}
+RL = {
+    "mdp",
+    "transitions",
+    "environments",
+    "residuals",
+    "evaluation",
+    "policies",
+    "encodings",
+    "sampling",
+    "logs",
+}
+ONLY_IN = {"matplotlib": {"figures"}, "typer": {"cli"}, "rich": {"cli"}, "time": {"cli", "experiments"}}
 
 
 def room(path: Path) -> str:

@@ -52,12 +52,12 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
                 f"{name}=..."
             )
     if "discount" in arrays:
-        return Transitions(**_single(arrays, ("next_state",)))
+        return Transitions(**_with_successors(arrays))
     if "action" not in arrays:
         raise ValueError("action: the frame has no such column; say which holds it: action=...")
     if "next_state" not in arrays:
         arrays = _shift(arrays)
-    return Log(**_single(arrays, ("next_state",)), actions=actions)
+    return Log(**_with_successors(arrays), actions=actions)
 
 
 def read(path: str | Path, *, actions: Actions | None = None, **columns: Any) -> Log | Transitions:
@@ -188,10 +188,9 @@ def _values(column: Any) -> Any:
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
-def _single(arrays: dict[str, np.ndarray], needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise ValueError(f"{missing[0]}: the frame has no such columns; say which hold it: {missing[0]}=...")
+def _with_successors(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if "next_state" not in arrays:
+        raise ValueError("next_state: the frame has no such columns; say which hold it: next_state=...")
     return arrays
 
 

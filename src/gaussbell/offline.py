@@ -118,7 +118,7 @@ def evaluate_offline(
     policy = policy if log.actions is None else read_policy(policy, log.state.shape[1], log.actions)
     data = log.transitions(discount=discount, steps=1 if is_noisy(policy) else steps, policy=policy)
     kept = _thin(len(data), rows_key)
-    data, episode = take(data, kept), log.episode[kept]
+    data, episode = data.take(kept), log.episode[kept]
     start = log.starts if start is None else np.asarray(start, float)
     queries = _queries(policy, start, log, rows_key)
     new_network = _network_maker(network, log, policy)
@@ -143,25 +143,6 @@ def evaluate_offline(
     return OfflineEvaluation(
         value, interval, estimates, solution, diagnostics, _warnings(diagnostics, solution)
     )
-
-
-def take(data: Transitions, rows: Any) -> Transitions:
-    """Some of the rows of transitions."""
-    picked = {
-        name: np.asarray(getattr(data, name))[rows]
-        for name in (
-            "state",
-            "reward",
-            "next_state",
-            "discount",
-            "weight",
-            "action",
-            "next_action",
-            "probability",
-        )
-        if getattr(data, name) is not None
-    }
-    return Transitions(**picked)
 
 
 def _thin(count: int, key: Any) -> np.ndarray:

@@ -100,6 +100,16 @@ class Transitions(eqx.Module):
             return self.next_state
         return _beside(self.next_state, self.next_action)
 
+    def take(self, rows: Any) -> "Transitions":
+        """Some of the rows, by their numbers.
+
+        >>> import gaussbell as gb
+        >>> gb.Transitions([[0.0], [1.0]], [1.0, 2.0], [[1.0], [0.0]]).take([1]).reward.tolist()
+        [2.0]
+        """
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return Transitions(**{name: np.asarray(value)[np.asarray(rows)] for name, value in given.items()})
+
     def reweighted(self, weight: Any) -> "Transitions":
         """The same rows, each counting as `weight` (N,) says."""
         return eqx.tree_at(lambda data: data.weight, self, _column("weight", weight, len(self)))

@@ -94,7 +94,7 @@ def _print(record: dict[str, Any]) -> None:
         {
             "policy": "Mountain Car, pushed along its velocity; discount 0.99",
             "samples": f"{settings['samples']:,} transitions of {settings['steps']} steps",
-            "error": f"[bold]{error:.3f}[/] of the true value's standard deviation, looking {ahead} steps ahead",
+            "error": f"[bold]{error:.3f}[/] standard deviations of the value, looking {ahead} steps ahead",
             "": f"{alone:.3f} by the network alone; {estimate:.3f} by fresh paths, without the truth",
             "NMSBE": f"{result['msbe']:.3g}",
             "status": coloured(gb.Status[result["status"]]),

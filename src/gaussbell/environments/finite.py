@@ -116,17 +116,18 @@ class FiniteEnvironment(Environment):
     cumulative: Float[np.ndarray, "S A S"]
     rewards: Float[np.ndarray, "S A"]
     discount: float
-    low: np.ndarray  # type: ignore[misc] - depends on the process
-    high: np.ndarray  # type: ignore[misc]
-    actions: DiscreteActions  # type: ignore[misc]
+    low: np.ndarray
+    high: np.ndarray
+    actions: DiscreteActions
     noisy = True
 
     def __init__(self, mdp: FiniteMDP):
         self.cumulative = np.cumsum(mdp.transition_array(), axis=-1)
         self.rewards = mdp.reward
         self.discount = mdp.discount
-        self.low, self.high = np.zeros(1), np.array([mdp.num_states - 1.0])
-        self.actions = DiscreteActions(mdp.num_actions)
+        # Constants of a class elsewhere; here they depend on the process.
+        self.low, self.high = np.zeros(1), np.array([mdp.num_states - 1.0])  # type: ignore[misc]
+        self.actions = DiscreteActions(mdp.num_actions)  # type: ignore[misc]
 
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " 1"]:
         """The first state."""

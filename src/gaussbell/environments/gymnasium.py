@@ -190,11 +190,7 @@ class GymnasiumEnvironment:
         chosen = {"policy": policy, "key": key} if q else {}
         data = gathered.transitions(discount=self.discount, steps=horizon, **chosen)
         rows = np.sort(self._rng(key).choice(len(data), n, replace=False))
-        fields = ("state", "reward", "next_state", "discount")
-        picked = {name: np.asarray(getattr(data, name))[rows] for name in fields}
-        if q:
-            picked |= {name: np.asarray(getattr(data, name))[rows] for name in ("action", "next_action")}
-        return Transitions(**picked)
+        return data.take(rows)
 
     def _simulate(self, policy: Policy, state: Any, steps: Any, action: Any, key: Any):
         """The observations of the states, and their paths, in batches of as many as there are copies."""

@@ -1,0 +1,181 @@
+"""Logged data: cutting paths, files, frames, Minari, and offline evaluation."""
+
+import gymnasium
+import minari
+import numpy as np
+import pandas
+import polars
+import pytest
+
+import gaussbell as gb
+
+TWO = gb.actions.DiscreteActions(2)
+
+
+def small_log():
+    """Two episodes: three steps to an end, two steps to a time limit."""
+    return gb.Log(
+        state=[[0.0], [1.0], [2.0], [10.0], [11.0]],
+        action=[0, 1, 0, 1, 1],
+        reward=[1.0, 2.0, 4.0, 8.0, 16.0],
+        next_state=[[1.0], [2.0], [np.nan], [11.0], [12.0]],
+        terminated=[0, 0, 1, 0, 0],
+        truncated=[0, 0, 0, 0, 1],
+        actions=TWO,
+    )
+
+
+def test_steps_are_cut_at_ends_and_time_limits():
+    data = small_log().transitions(discount=0.5, steps=3)
+    assert data.reward.tolist() == [1 + 0.5 * 2 + 0.25 * 4, 2 + 0.5 * 4, 4, 8 + 0.5 * 16, 16]
+    assert data.discount.tolist() == [0, 0, 0, 0.25, 0.5]
+    assert data.next_state[3:].tolist() == [[12.0], [12.0]]
+
+
+def test_steps_are_cut_where_the_policy_would_do_something_else():
+    data = small_log().transitions(discount=0.5, steps=3, policy=lambda state: 1)
+    # The first action is the log's; after it step 1 agrees (action 1), step 2 does not (action 0).
+    assert data.reward.tolist() == [1 + 0.5 * 2, 2, 4, 8 + 0.5 * 16, 16]
+    assert data.discount.tolist() == [0.25, 0.5, 0, 0.25, 0.5]
+    assert data.next_state[0].tolist() == [2.0] and (np.asarray(data.next_action) == 1).all()
+    assert data.action[:, 0].tolist() == [0, 1, 0, 1, 1]
+
+
+def test_random_policies_have_all_actions_as_successors():
+    policy = gb.policies.EpsilonGreedy(gb.policies.Constant(1), 2, epsilon=0.4)
+    data = small_log().transitions(discount=0.5, policy=policy)
+    assert data.probability.tolist() == [[pytest.approx(0.2), pytest.approx(0.8)]] * 5
+    assert data.next_inputs[0].tolist() == [[1.0, 0.0], [1.0, 1.0]]
+
+
+def test_logs_agree_with_simulation():
+    """On-policy rows of a log are what simulating on from its states gives."""
+    car = gb.environments.MountainCar(ending="end")
+    log = gb.rollouts.log_episodes(car, car.along_velocity, episodes=4, length=150, key=0)
+    data = log.transitions(discount=0.99, steps=30)
+    rows = np.flatnonzero(np.asarray(data.discount) == pytest.approx(0.99**30))[::40]
+    paths = car.simulate(car.along_velocity, log.state[rows], [30])
+    assert np.allclose(paths.reward[0], np.asarray(data.reward)[rows])
+    assert np.allclose(paths.next_state[0], np.asarray(data.next_state)[rows])
+
+
+def test_messages_of_a_log():
+    with pytest.raises(ValueError, match="reward: 1 of 2 rows hold NaN or infinity"):
+        gb.Log(np.zeros((2, 1)), [0, 0], [np.nan, 0.0], np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="action: 3 rows; there are 2 states"):
+        gb.Log(np.zeros((2, 1)), [0, 0, 1], [0.0, 0.0], np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="actions: say which are legal"):
+        gb.Log(np.zeros((2, 1)), [0, 0], [0.0, 0.0], np.zeros((2, 1))).transitions(
+            discount=0.9, policy=lambda s: 0
+        )
+    with pytest.raises(ValueError, match=r"policy: it chose 1\.0 in state"):
+        log = small_log()
+        gb.Log(
+            log.state, log.action, log.reward, log.state, actions=gb.actions.DiscreteActions(1)
+        ).transitions(discount=0.9, policy=lambda s: 0)
+
+
+FIELDS = ("state", "action", "reward", "terminated", "truncated", "episode")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "npz"])
+def test_files_read_back_as_written(tmp_path, suffix):
+    log = small_log()
+    back = gb.datasets.read(gb.datasets.write(tmp_path / f"log.{suffix}", log), actions=TWO)
+    assert all(np.array_equal(getattr(log, name), getattr(back, name)) for name in FIELDS)
+    data = log.transitions(discount=0.5, policy=lambda state: 1)
+    again = gb.datasets.read(gb.datasets.write(tmp_path / f"data.{suffix}", data))
+    assert isinstance(again, gb.Transitions)
+    assert np.array_equal(again.inputs, data.inputs) and np.array_equal(again.discount, data.discount)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_several_successors_in_a_file(tmp_path):
+    data = gb.environments.exact_transitions(gb.environments.ChainWalk(4))
+    back = gb.datasets.read(gb.datasets.write(tmp_path / "data.npz", data))
+    assert np.array_equal(back.probability, data.probability)
+    with pytest.raises(ValueError, match="several successors do not fit a table"):
+        gb.datasets.write(tmp_path / "data.parquet", data)
+
+
+def test_frames():
+    columns = {
+        "x": [0.0, 1.0, 5.0],
+        "v": [2.0, 3.0, 4.0],
+        "push": [0, 1, 1],
+        "r": [1.0, 2.0, 3.0],
+        "done": [0, 1, 0],
+    }
+    names = {"state": ["x", "v"], "action": "push", "reward": "r", "terminated": "done"}
+    for frame in (columns, pandas.DataFrame(columns), polars.DataFrame(columns)):
+        log = gb.datasets.from_frame(frame, **names)
+        # The last step has no successor in the frame, so it is dropped; the second has ended.
+        assert log.state.tolist() == [[0.0, 2.0], [1.0, 3.0]] and log.next_state[0].tolist() == [1.0, 3.0]
+    with pytest.raises(ValueError, match="state: there is no column 'y'; there are x, v"):
+        gb.datasets.from_frame(columns, state="y")
+    with pytest.raises(ValueError, match="reward: the frame has columns"):
+        gb.datasets.from_frame({"state": [0.0], "action": [1]})
+    with pytest.raises(ValueError, match="frame: got int"):
+        gb.datasets.from_frame(3)
+
+
+def test_bad_files(tmp_path):
+    whole = gb.datasets.write(tmp_path / "log.parquet", small_log()).read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"cut\.parquet: cannot be read as Parquet .* cut short"):
+        gb.datasets.read(tmp_path / "cut.parquet")
+    (tmp_path / "bad.npz").write_bytes(b"PK no")
+    with pytest.raises(ValueError, match=r"bad\.npz: cannot be read as a NumPy file"):
+        gb.datasets.read(tmp_path / "bad.npz")
+    np.savez(tmp_path / "pickled.npz", state=np.array([{}], object))
+    with pytest.raises(ValueError, match="cannot be read as a NumPy file"):
+        gb.datasets.read(tmp_path / "pickled.npz")
+    with pytest.raises(ValueError, match="there is no such file"):
+        gb.datasets.read(tmp_path / "none.parquet")
+    (tmp_path / "log.txt").write_text("x")
+    with pytest.raises(ValueError, match="its kind is not known"):
+        gb.datasets.read(tmp_path / "log.txt")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_minari_data_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    env = minari.DataCollector(gymnasium.make("CartPole-v1", max_episode_steps=8))
+    rewards = []
+    for seed in range(3):
+        env.reset(seed=seed)
+        for _ in range(8):
+            step = env.step(seed % 2)
+            rewards.append(step[1])
+            if step[2] or step[3]:
+                break
+    env.create_dataset("pole/short-v0", algorithm_name="constant")
+    log = gb.datasets.from_minari("pole/short-v0")
+    assert len(log) == len(rewards) and log.starts.shape == (3, 4) and log.actions.count == 2
+    assert log.reward.tolist() == rewards and np.array_equal(log.next_state[0], log.state[1])
+    assert set(log.action[log.episode == 1]) == {1.0}
+    with pytest.raises(ValueError, match="minari:pole/none-v0: it cannot be loaded"):
+        gb.datasets.from_minari("pole/none-v0")
+
+
+def test_offline_evaluation_finds_the_value():
+    """A slippery walk, logged by a random policy: the value of always going right is known exactly."""
+    walk = gb.environments.ChainWalk(6, success=1.0, discount=0.8)
+    env = gb.environments.FiniteEnvironment(walk)
+    random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
+    log = gb.rollouts.log_episodes(env, random, episodes=30, length=20, key=0)
+    found = gb.evaluate_offline(log, gb.policies.Constant(1), discount=0.8, refits=2, max_steps=40, key=1)
+    truth = walk.under(np.ones(6, int)).values[0]
+    assert abs(found.value - truth) < 0.05 and found.interval[0] <= found.value <= found.interval[1]
+    assert found.diagnostics.neighbour_value == pytest.approx(truth, abs=1e-6)
+    assert 0.4 < found.diagnostics.agreement < 0.6 and found.is_trusted
+    assert "no warnings" in str(found)
+
+
+def test_offline_evaluation_says_what_is_wrong():
+    log = small_log()
+    flat = gb.Log(log.state, [0, 0, 0, 0, 0], np.ones(5), log.state + 0.1, actions=TWO)
+    found = gb.evaluate_offline(flat, gb.policies.Constant(1), refits=0, max_steps=5)
+    assert not found.is_trusted
+    said = " ".join(found.warnings)
+    assert "Only 0.0% of the logged actions" in said and "No chain of logged steps reaches a reward" in said
