@@ -23,7 +23,7 @@ class LinearPolicy:
 
 
 def main():
-    path, problem, discount, steps, rate, seed = sys.argv[1:]
+    path, problem, discount, steps, seed = sys.argv[1:]
     file = np.load(path)
     d3rlpy.seed(int(seed))
     torch.set_num_threads(1)  # two slow each other down at this size
@@ -39,7 +39,7 @@ def main():
         action_size=2 if discrete else 1,
     )
     policy = LinearPolicy(file["gains"], problem)
-    config = d3rlpy.ope.FQEConfig(gamma=float(discount), learning_rate=float(rate))
+    config = d3rlpy.ope.FQEConfig(gamma=float(discount), learning_rate=1e-3, target_update_interval=10)
     make = d3rlpy.ope.DiscreteFQE if discrete else d3rlpy.ope.FQE
     fqe = make(algo=policy, config=config)
     fqe.fit(

@@ -35,9 +35,7 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
     >>> log.next_state[0].tolist(), log.terminated.tolist()
     ([1.0], [False, True])
     """
-    names = (
-        list(getattr(frame, "columns", None) or frame) if isinstance(frame, dict) else _column_names(frame)
-    )
+    names = list(frame) if isinstance(frame, dict) else _column_names(frame)
     unknown = set(columns) - set(VECTORS) - set(SCALARS)
     if unknown:
         raise ValueError(
