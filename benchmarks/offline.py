@@ -24,8 +24,8 @@ from gaussbell import records
 SEEDS = (800, 801, 802, 803, 804)
 DISCOUNT = 0.99
 FQE_STEPS = 10_000
-"""Gradient steps. With d3rlpy's defaults, a target held for 100 steps and a learning rate of 1e-4, that would be only
-100 iterations of a process whose horizon is several hundred; so the target is held for 10 and the rate is 1e-3."""
+"""Gradient steps. With d3rlpy's defaults (a target held for 100 steps, a learning rate of 1e-4) they would
+be only 100 iterations, for a horizon of several hundred; so the target is held for 10, the rate is 1e-3."""
 
 CART_GAINS = np.array([0.0, 0.0, 1.0, 0.0])
 """A mediocre policy: it pushes to the side the pole leans to, whatever the speeds."""

@@ -81,6 +81,11 @@ def sample_transitions(
     """
     n = read_count("n", n, 1)
     successors = read_count("successors", successors, 1)
+    if not hasattr(env, "simulate"):
+        raise ValueError(
+            f"env: got {type(env).__name__}, which cannot be simulated; give a gaussbell environment, "
+            "environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
+        )
     if hasattr(env, "sample_transitions"):  # an environment on the host has its own way
         return env.sample_transitions(
             policy, n, key=key, steps=steps, q=q, successors=successors, state=state

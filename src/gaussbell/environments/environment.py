@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from gaussbell import features
 from gaussbell.actions import Actions, BoxActions
+from gaussbell.features import Features, Scale
 from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
 from gaussbell.precision import as_key, in_double, is_traced, on_host, read_numbers
 
@@ -95,13 +95,17 @@ class Environment(eqx.Module):
     @in_double
     def scale(self, state: Any) -> Float[Array, "*batch d"]:
         """States as inputs of a network, in [-1, 1]."""
-        return on_host(features.Scale(self.low, self.high)(read_numbers("state", state)))
+        return on_host(Scale(self.low, self.high)(read_numbers("state", state)))
 
-    def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
+    def features(self, policy: Policy | None = None, *, q: bool = False) -> Features:
         """The recommended inputs of a network: here the scaled state, with the action for Q-factors."""
+        return self.scaling(q=q)
+
+    def scaling(self, *, q: bool = False) -> Scale:
+        """The box, with the actions for Q-factors, mapped to [-1, 1]."""
         low = np.concatenate([self.low, self.actions.low]) if q else self.low
         high = np.concatenate([self.high, self.actions.high]) if q else self.high
-        return features.Scale(low, high)
+        return Scale(low, high)
 
     @in_double
     def simulate(

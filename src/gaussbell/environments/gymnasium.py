@@ -108,7 +108,11 @@ class GymnasiumEnvironment:
         return self._rng(key).uniform(self.low, self.high, (count, len(self.low)))
 
     def features(self, policy: Policy | None = None, *, q: bool = False) -> Scale | None:
-        """The scaled observations, or None where their bounds are not known."""
+        """The recommended inputs of a network: the scaled observations, or None for these as they are."""
+        return self.scaling(q=q)
+
+    def scaling(self, *, q: bool = False) -> Scale | None:
+        """Observations mapped to [-1, 1], with the actions for Q-factors; None where bounds are not known."""
         space = self._envs[0].observation_space
         low, high = np.ravel(getattr(space, "low", np.inf)), np.ravel(getattr(space, "high", np.inf))
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (np.abs(high) < 1e30).all()):
@@ -297,10 +301,14 @@ def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
             f"env={env!r}: Gymnasium cannot make it ({str(error).splitlines()[0]}) Choose an id from "
             "gymnasium.registry, or import the package that registers yours."
         ) from error
-    try:
-        return lambda: gymnasium.make(env, **options)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise ImportError(f"env={env!r}: {error}") from error
+
+    def make() -> Any:
+        try:
+            return gymnasium.make(env, **options)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise ImportError(f"env={env!r}: {error}") from error
+
+    return make
 
 
 def _read_actions(space: Any) -> tuple[Actions, int]:

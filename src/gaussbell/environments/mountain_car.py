@@ -105,7 +105,7 @@ class MountainCar(Environment):
         The value jumps where the car needs one swing more, along a curve that winds through the box; on
         one side of rest the policy pushes left, on the other right.
         """
-        scaled = super().features(q=q)
+        scaled = self.scaling(q=q)
         parts = [scaled, features.Chain(scaled, features.Waves())]
         if policy is not None:
             parts.append(features.PolicyAction(policy, self.actions, self.width))
