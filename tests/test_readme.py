@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaussbell.cli import app
-from gaussbell.experiments import star
+from gaussbell.experiments import noise, star, values
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -23,17 +23,25 @@ def test_python_blocks_of_the_readme_run():
         exec(compile(block, "README.md", "exec"), names)
 
 
-def test_star_table_comes_from_the_record():
-    record = json.loads((ROOT / "docs/star/record.json").read_text())
-    summary = star.summarise(record)
-    assert (ROOT / "docs/star/summary.md").read_text() == summary
+@pytest.mark.parametrize("experiment", [star, values, noise], ids=["star", "values", "noise"])
+def test_tables_come_from_the_records(experiment):
+    folder = ROOT / "docs" / experiment.__name__.split(".")[-1]
+    summary = experiment.summarise(json.loads((folder / "record.json").read_text()))
+    assert (folder / "summary.md").read_text() == summary
     assert summary.strip() in README
 
 
+def benchmark(name):
+    specification = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 def test_benchmark_tables_come_from_the_records():
-    specification = importlib.util.spec_from_file_location("draw", ROOT / "benchmarks/draw.py")
-    draw = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(draw)
+    offline = benchmark("offline").summary(json.loads((ROOT / "docs/bench/offline.json").read_text()))
+    assert offline.strip() in README
+    draw = benchmark("draw")
     summary = draw.summary(json.loads((ROOT / "docs/bench/peers.json").read_text()))
     assert (ROOT / "docs/bench/summary.md").read_text() == summary
     assert summary.strip() in README

@@ -11,7 +11,7 @@ import gaussbell as gb
 from gaussbell import records
 from gaussbell.cli.screen import coloured, notes, print_facts, print_json, showing_steps, write_record
 
-TRUTH_GRID = 250
+TRUTH_GRID = 200
 """Points of the grid along each axis."""
 
 
@@ -72,8 +72,8 @@ def evaluate_mountain_car(
             "seconds": round(time.perf_counter() - started, 2),
         },
         "axes": [axis.tolist() for axis in truth.axes],
-        "true": truth.table().round(6),
-        "learned": truth.table(learned).round(6),
+        "true": truth.table().round(4),
+        "learned": truth.table(learned).round(4),
     }
     if as_json:
         print_json(record)
