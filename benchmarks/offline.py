@@ -23,9 +23,9 @@ from gaussbell import records
 
 SEEDS = (800, 801, 802, 803, 804)
 DISCOUNT = 0.99
-FQE_STEPS = 10_000
+FQE_STEPS = 5_000
 """Gradient steps. With d3rlpy's defaults (a target held for 100 steps, a learning rate of 1e-4) they would
-be only 100 iterations, for a horizon of several hundred; so the target is held for 10, the rate is 1e-3."""
+be only 50 iterations, for a horizon of several hundred; so the target is held for 10, the rate is 1e-3."""
 
 CART_GAINS = np.array([0.0, 0.0, 1.0, 0.0])
 """A mediocre policy: it pushes to the side the pole leans to, whatever the speeds."""

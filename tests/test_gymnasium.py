@@ -41,6 +41,16 @@ def test_set_states_give_the_transitions_of_our_own():
     theirs.close()
 
 
+def test_ours_through_gymnasium_are_ours():
+    ours = gb.environments.Pendulum()
+    theirs = gb.environments.from_gymnasium("gaussbell/Pendulum-v0", low=ours.low, high=ours.high, num_envs=2)
+    data = gb.sample_transitions(theirs, lambda seen: -seen[2:] / 8, 6, key=0, steps=4)
+    angle = np.arctan2(data.state[:, 1], data.state[:, 0])
+    state = np.column_stack([angle, data.state[:, 2]])
+    paths = ours.simulate(lambda state: -state[1:] / 8, state, [4])
+    assert np.allclose(paths.reward[0], data.reward, atol=1e-4)  # observations are float32
+
+
 def test_hidden_states_are_visited():
     env = gb.environments.from_gymnasium(Drift(), discount=0.5)
     assert not env.is_settable and env.low is None

@@ -200,8 +200,7 @@ class GymnasiumEnvironment:
         """The observations of the states, and their paths, in batches of as many as there are copies."""
         if self._state is None:
             raise ValueError(
-                f"env: the state of {self._name} cannot be set; use sample_transitions, which runs the "
-                f"policy."
+                f"env: the state of {self._name} cannot be set; sample_transitions runs the policy instead."
             )
         policy = read_policy(policy, self.width, self.actions)
         state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(steps))
@@ -218,9 +217,10 @@ class GymnasiumEnvironment:
             at, total, ahead = seen[rows].copy(), np.zeros(len(rows)), np.ones(len(rows))
             going = np.ones(len(rows), bool)
             for step in range(int(counts[-1]) + 1):
-                for line in np.flatnonzero(counts == step):
+                # What is still to come stays as it is once no path goes on.
+                for line in np.flatnonzero(counts == step if going.any() else counts >= step):
                     reward[line, rows], discount[line, rows], reached[line, rows] = total, ahead, at
-                if step == counts[-1] and step > 0:
+                if step > 0 and (step == counts[-1] or not going.any()):
                     break
                 chosen = self._act(policy, at, jax.random.fold_in(jax.random.fold_in(key, start), step))
                 if step == 0:

@@ -50,6 +50,10 @@ class RegisteredEnv(gymnasium.Env):
         self.state, shown, reward, ended = self._advance(self._seed(), self.state, np.asarray(action))
         return self._observation(shown), float(reward), bool(ended), False, {}
 
+    def _get_obs(self) -> Any:
+        """What is seen in the present state: by this name Gymnasium's own environments have it too."""
+        return self._observation(self._start(np.uint32(0), self.state)[1])
+
     def _seed(self) -> np.uint32:
         return self.np_random.integers(2**31, dtype=np.uint32)
 
