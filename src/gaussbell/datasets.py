@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.actions import Actions, BoxActions, DiscreteActions
+from gaussbell.actions import Actions
+from gaussbell.environments.gymnasium import read_actions
 from gaussbell.logs import Log
 from gaussbell.precision import on_host, read_concrete
 from gaussbell.records import write_atomically
@@ -127,7 +128,7 @@ def from_minari(dataset: Any) -> Log:
                 f"minari:{dataset}: it cannot be loaded ({str(error).splitlines()[0]}) See "
                 f"minari.list_local_datasets()."
             ) from error
-    actions = _minari_actions(dataset.action_space)
+    actions, first = read_actions(dataset.action_space)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in ("state", "action", "reward", "next_state")}
     parts |= {name: [] for name in ("terminated", "truncated", "episode")}
     for number, episode in enumerate(dataset.iterate_episodes()):
@@ -135,7 +136,7 @@ def from_minari(dataset: Any) -> Log:
         steps = len(episode.rewards)
         parts["state"].append(seen[:-1])
         parts["next_state"].append(seen[1:])
-        parts["action"].append(np.asarray(episode.actions, float) - _first(dataset.action_space))
+        parts["action"].append(np.asarray(episode.actions, float) - first)
         parts["reward"].append(np.asarray(episode.rewards, float))
         parts["terminated"].append(np.asarray(episode.terminations, bool))
         parts["truncated"].append(np.asarray(episode.truncations, bool))
@@ -243,19 +244,6 @@ def _pyarrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise ImportError("Parquet files need: pip install 'gaussbell[data]'.") from error
     return pyarrow, parquet
-
-
-def _minari_actions(space: Any) -> Actions:
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return DiscreteActions(int(space.n))
-    if kind == "Box" and len(space.shape) == 1:
-        return BoxActions(space.low, space.high)
-    raise ValueError(f"dataset: its actions are {space}; gaussbell knows Discrete and one-dimensional Box.")
-
-
-def _first(space: Any) -> int:
-    return int(getattr(space, "start", 0))
 
 
 def _vectors(observations: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ from gaussbell.precision import as_key, in_double, read_count
 from gaussbell.rollouts import steps_for
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress
-from gaussbell.solvers import Solver
+from gaussbell.solvers import LevenbergMarquardt, Solver
 from gaussbell.transitions import Transitions
 
 MOST_ROWS = 4000
@@ -101,7 +101,7 @@ def evaluate_offline(
     Arguments: `log`, with its `actions`; `network`, by default two layers of 20 units behind the scaled
     state and action and the policy's action; `start` (K, d), the states whose mean value is wanted, by
     default the episodes' first; `steps`, by default so many that a tenth of the discount is left; `refits`,
-    0 for no interval; the rest as in `evaluate`.
+    0 for no interval; `solver`, by default LevenbergMarquardt(); the rest as in `evaluate`.
 
     >>> import gaussbell as gb
     >>> pole = gb.environments.CartPole()
@@ -112,6 +112,8 @@ def evaluate_offline(
     >>> found.diagnostics.agreement > 0.7
     True
     """
+    if not 0 < discount < 1:
+        raise ValueError(f"discount={discount!r}: give a number between 0 and 1.")
     fit_key, refit_key, rows_key = jax.random.split(as_key(key), 3)
     steps = steps_for(discount, 0.1) if steps is None else steps
     refits = read_count("refits", refits, 0)
@@ -124,7 +126,14 @@ def evaluate_offline(
     new_network = _network_maker(network, log, policy)
 
     def fit(key: Any, rows: Transitions) -> Solution:
-        return evaluate(new_network(key), rows, solver=solver, max_steps=max_steps, on_progress=on_progress)
+        return evaluate(
+            new_network(key),
+            rows,
+            solver=solver or LevenbergMarquardt(),
+            scale_output=True,
+            max_steps=max_steps,
+            on_progress=on_progress,
+        )
 
     solution = fit(fit_key, data)
     estimates = np.empty(refits)

@@ -75,7 +75,7 @@ class GymnasiumEnvironment:
         high: Any,
     ):
         self.discount, self.ending = discount, ending
-        self.actions, self._first_action = _read_actions(env.action_space)
+        self.actions, self._first_action = read_actions(env.action_space)
         self._envs = [env, *(make() for _ in range(read_count("num_envs", num_envs, 1) - 1))]
         self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         space = env.observation_space
@@ -311,15 +311,15 @@ def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
     return make
 
 
-def _read_actions(space: Any) -> tuple[Actions, int]:
-    """The set of actions, and the number of its first one."""
+def read_actions(space: Any) -> tuple[Actions, int]:
+    """The set of actions of a Gymnasium space, and the number of its first one."""
     kind = type(space).__name__
     if kind == "Discrete":
         return DiscreteActions(int(space.n)), int(space.start)
     if kind == "Box" and len(space.shape) == 1:
         return BoxActions(space.low, space.high), 0
     raise ValueError(
-        f"env: its actions are {space}; gaussbell knows Discrete and one-dimensional Box spaces."
+        f"actions: the space is {space}; gaussbell knows Discrete and one-dimensional Box spaces."
     )
 
 
