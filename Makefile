@@ -32,6 +32,7 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/seeds.py --out $(BENCH)
 	$(BIN)/python benchmarks/large.py --out $(BENCH)
 	$(BIN)/python benchmarks/more_garbow_hillstrom.py --out $(BENCH)
+	$(BIN)/python benchmarks/truth.py --out $(BENCH)
 	$(BIN)/python benchmarks/draw.py --out $(BENCH)
 
 figures: $(READY)
