@@ -75,6 +75,14 @@ def test_truncation_is_no_end():
     ) == pytest.approx(0.9)
 
 
+def test_a_time_limit_cuts_a_simulated_path():
+    env = gb.environments.from_gymnasium("MountainCar-v0", num_envs=2, max_episode_steps=5)
+    data = gb.sample_transitions(env, along_velocity, 4, key=1, steps=10)
+    going = np.asarray(data.discount) > 0  # not at the goal
+    assert going.any() and np.allclose(data.discount[going], 0.99**5)
+    assert np.allclose(data.reward[going], -(1 - 0.99**5) / 0.01)
+
+
 def test_q_factors_of_visited_states():
     env = gb.environments.from_gymnasium("CartPole-v1", num_envs=4)
     data = gb.sample_transitions(env, lambda s: (s[2] + s[3] > 0).astype(int), 60, key=0, steps=3, q=True)
