@@ -1,6 +1,6 @@
 """How fast the truth is: the value of a policy for 250,000 states, 2,000 simulated steps each.
 
-    python benchmarks/truth.py --out runs/bench
+python benchmarks/truth.py --out runs/bench
 """
 
 import argparse
@@ -13,7 +13,9 @@ from gaussbell import records
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     out = parser.parse_args().out
     car = gb.environments.MountainCar()
@@ -24,7 +26,9 @@ def main():
         grid = gb.rollouts.value_on_grid(car, car.along_velocity, (500, 500), steps=2000)
         seconds = time.perf_counter() - started
         rows.append({"run": title, "seconds": round(seconds, 2)})
-        print(f"{title}: {seconds:.1f} s, {len(grid.state) * 2000 / seconds / 1e6:.0f} million steps a second")
+        print(
+            f"{title}: {seconds:.1f} s, {len(grid.state) * 2000 / seconds / 1e6:.0f} million steps a second"
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     record = {
         "benchmark": "truth",

@@ -141,7 +141,8 @@ def draw(record: dict[str, Any]) -> figures.Figure:
     caption = (
         f"Left: {settings['samples']:,} samples. One step leaves the value as bad as a constant (1) or "
         f"worse; with 50 "
-        "to 200 steps the fit is as good as a supervised one to the true values (dashed), and simulating "
+        "to 200 steps the fit is about as good as a supervised one to the true values (dashed), and "
+        "simulating "
         f"{settings['look_ahead']} steps at query time divides the error by three or more (open "
         f"marks). Right: with a "
         "budget of simulated steps longer paths mean fewer rows, so the best number moves; squares are what "
