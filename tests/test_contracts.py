@@ -89,13 +89,15 @@ def test_plain_jit_and_vmap_agree_and_are_finite(problem, solver):
 
 
 @every_solver
-def test_same_seed_same_bits(solver):
+def test_same_seed_same_bits_and_the_reported_loss_is_the_networks(solver):
     first, second = (on_samples(jax.random.key(1), solver) for _ in range(2))
     assert np.array_equal(first.history.loss, second.history.loss, equal_nan=True)
     assert all(
         np.array_equal(a, b)
         for a, b in zip(jax.tree.leaves(first.network), jax.tree.leaves(second.network), strict=True)
     )
+    assert relative_error(gb.msbe(first.network, random_transitions()), first.msbe) <= 1e-9
+    assert first.msbe == np.nanmin(first.history.msbe)
 
 
 def test_other_numbers_of_the_same_shape_compile_nothing():
@@ -116,13 +118,6 @@ def test_other_numbers_of_the_same_shape_compile_nothing():
     before = traces
     evaluate(1, 0.5, 1e-30)
     assert before > 0 and traces == before
-
-
-@every_solver
-def test_reported_loss_is_the_loss_of_the_returned_network(solver):
-    solution = on_samples(jax.random.key(2), solver)
-    assert relative_error(gb.msbe(solution.network, random_transitions()), solution.msbe) <= 1e-9
-    assert solution.msbe == np.nanmin(solution.history.msbe)
 
 
 def test_a_whole_evaluation_vmapped_over_25_seeds():

@@ -18,7 +18,8 @@ def truth_error(found, env, policy, count=300):
     return np.sqrt(np.mean((np.asarray(found.network(state)) - truth) ** 2)), truth.std()
 
 
-def test_it_chooses_steps_and_knows_its_error():
+def test_it_chooses_steps_and_knows_its_error(monkeypatch):
+    monkeypatch.setattr("gaussbell.policy_evaluation.LADDER", (1, 10, 40))  # each number compiles anew
     found = gb.evaluate_policy(PENDULUM, brake, gb.MLP((2, 12, 1), key=3), budget=3000, key=5, max_steps=60)
     error, spread = truth_error(found, PENDULUM, brake)
     assert error < 0.25 * spread
