@@ -35,7 +35,7 @@ class OnHost(eqx.Module):
         states = np.asarray(states)
         rows = states.reshape(-1, states.shape[-1])
         try:
-            return np.asarray(self.function(rows), np.float64).reshape(*states.shape[:-1], *self.shape)
+            return np.asarray(self.function(rows), np.float64).reshape(states.shape[:-1] + self.shape)
         except ValueError as error:
             raise ValueError(
                 f"policy: for {len(rows)} states it returned something that is not {len(rows)} actions of "

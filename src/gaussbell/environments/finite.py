@@ -75,8 +75,8 @@ class GridWorld(FiniteMDP):
 
     >>> import gaussbell as gb
     >>> grid = gb.environments.GridWorld(["...", ".#.", "..."])
-    >>> grid.num_states, grid.optimal().policy[:3].tolist()
-    (8, [1, 1, 2])
+    >>> grid.num_states, grid.optimal().policy[1:3].tolist()
+    (8, [1, 2])
     """
 
     def __init__(

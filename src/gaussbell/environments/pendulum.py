@@ -22,8 +22,8 @@ class Pendulum(Environment):
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum()
-    >>> pendulum.transition([0.0, 1.0], [0.0]).round(4).tolist()
-    [0.05000000074505806, 1.0]
+    >>> [round(float(number), 4) for number in pendulum.transition([0.0, 1.0], [0.0])]
+    [0.05, 1.0]
     """
 
     discount: float = 0.99
