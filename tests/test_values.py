@@ -37,14 +37,13 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     assert "| 600 |" in summary and "0.500 (0.500 to 0.500)" in summary
 
 
-def test_one_cell_of_each_kind():
+def test_a_cell():
     car = gb.environments.MountainCar()
     truth = gb.rollouts.value_on_grid(car, car.along_velocity, (30, 30))
     settings = values.Settings(samples=60, max_steps=20)
-    for steps in (values.SUPERVISED, 20):
-        cell = {"network": values.PLAIN, "steps": steps, "seed": 1, "budget": None}
-        measured = values._measure(settings, car, truth, cell)
-        assert measured["error"] < 1.5 and measured["error_ahead"] < measured["error"]
+    cell = {"network": values.PLAIN, "steps": values.SUPERVISED, "seed": 1, "budget": None}
+    measured = values._measure(settings, car, truth, cell)
+    assert measured["error"] < 1.5 and measured["error_ahead"] < measured["error"]
 
 
 @pytest.mark.parametrize("experiment", [values, noise], ids=["values", "noise"])
