@@ -181,6 +181,9 @@ def summary(record):
                 f"{np.median([row['truth'] for row in rows]):.4g} | "
                 f"{np.median([row['seconds'] for row in rows]):.3g} |"
             )
+    ours = [row for row in record["rows"] if row["method"] == "gaussbell"]
+    covered = sum(row["low"] <= row["truth"] <= row["high"] for row in ours)
+    lines += ["", f"Our 90 % interval covers the truth in {covered} of {len(ours)} runs."]
     return "\n".join(lines) + "\n"
 
 
