@@ -48,7 +48,7 @@ def _sum_of_tanh(slopes, s):
     return jnp.tanh(slopes @ s).sum()
 
 
-WAYS = (gb.GaussNewton, gb.SemiGradient, gb.LevenbergMarquardt, gb.Dogleg, gb.FirstOrder)
+WAYS = (gb.SemiGradient, gb.LevenbergMarquardt, gb.Dogleg)
 """One solver for each way of using a problem; the others differ from these only on the rows themselves."""
 
 PAIRS = [(on_samples, solver) for solver in SOLVERS] + [

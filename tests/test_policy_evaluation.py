@@ -38,6 +38,7 @@ def test_it_chooses_steps_and_knows_its_error(monkeypatch):
     assert np.abs(ahead - truth).mean() < np.abs(np.asarray(found.value(state)) - truth).mean()
 
 
+@pytest.mark.slow
 def test_noise_does_not_count_as_error():
     """A return differs from the value by noise; pairs of paths keep that out of the estimate."""
     car = gb.environments.MountainCar(discount=0.9, noise=0.02)

@@ -37,6 +37,7 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     assert "| 600 |" in summary and "0.500 (0.500 to 0.500)" in summary
 
 
+@pytest.mark.slow
 def test_a_cell():
     car = gb.environments.MountainCar()
     truth = gb.rollouts.value_on_grid(car, car.along_velocity, (30, 30))
