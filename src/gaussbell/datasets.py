@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gaussbell.actions import Actions
-from gaussbell.environments.gymnasium import read_actions
+from gaussbell.environments.spaces import read_actions
 from gaussbell.logs import Log
 from gaussbell.precision import on_host, read_concrete
 from gaussbell.records import write_atomically

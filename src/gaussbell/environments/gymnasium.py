@@ -7,8 +7,15 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from gaussbell.actions import Actions, BoxActions, DiscreteActions
+from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Paths
+from gaussbell.environments.spaces import (
+    from_table,
+    read_actions,
+    read_observations,
+    state_access,
+    state_of,
+)
 from gaussbell.features import Scale
 from gaussbell.logs import Log, choose_all
 from gaussbell.mdp import FiniteMDP
@@ -52,7 +59,7 @@ def from_gymnasium(
     first = make()
     table = getattr(first.unwrapped, "P", None)
     if isinstance(table, dict):
-        return _from_table(first.unwrapped, table, discount, ending)
+        return from_table(first.unwrapped, table, discount, ending)
     copies = num_envs if isinstance(env, str) else 1  # an object cannot be copied safely
     return GymnasiumEnvironment(first, make, copies, discount, ending, low, high)
 
@@ -79,9 +86,9 @@ class GymnasiumEnvironment:
         self._envs = [env, *(make() for _ in range(read_count("num_envs", num_envs, 1) - 1))]
         self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         space = env.observation_space
-        self._observe = _read_observations(space, self._name)
+        self._observe = read_observations(space, self._name)
         self.width = len(self._observe(env.reset(seed=0)[0]))
-        self._state = _state_access(env)
+        self._state = state_access(env)
         self.low, self.high = self._box(space, low, high)
 
     def __repr__(self) -> str:
@@ -261,7 +268,7 @@ class GymnasiumEnvironment:
             return None, None
         if low is not None:
             box = read_concrete("low", low), read_concrete("high", high)
-            wanted = _state_of(self._envs[0]).shape
+            wanted = state_of(self._envs[0]).shape
             if box[0].shape != wanted or box[1].shape != wanted:
                 raise ValueError(
                     f"low, high: give {wanted[0]} numbers each, one for each number of the state."
@@ -271,7 +278,7 @@ class GymnasiumEnvironment:
             np.ravel(getattr(space, "low", np.inf)).astype(float),
             np.ravel(getattr(space, "high", np.inf)),
         )
-        state = _state_of(self._envs[0])
+        state = state_of(self._envs[0])
         known = all(np.isfinite(b).all() and (np.abs(b) < 1e30).all() for b in bounds)
         same = state.shape == bounds[0].shape and np.allclose(
             self._observe(self._state(self._envs[0], state)), state, atol=1e-5
@@ -311,98 +318,5 @@ def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
     return make
 
 
-def read_actions(space: Any) -> tuple[Actions, int]:
-    """The set of actions of a Gymnasium space, and the number of its first one."""
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return DiscreteActions(int(space.n)), int(space.start)
-    if kind == "Box" and len(space.shape) == 1:
-        return BoxActions(space.low, space.high), 0
-    raise ValueError(
-        f"actions: the space is {space}; gaussbell knows Discrete and one-dimensional Box spaces."
-    )
-
-
-def _read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
-    """The function that makes a vector of an observation."""
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return lambda observation: np.array([observation], float)
-    if kind == "Box" and len(space.shape) == 1:
-        return lambda observation: np.asarray(observation, float)
-    if kind == "Box" and len(space.shape) > 1:
-        raise ValueError(
-            f"env: {name} shows arrays of shape {space.shape}, such as images; values are fitted to "
-            f"vectors. Wrap "
-            "it in something that makes features of them (gymnasium.wrappers.TransformObservation), "
-            "or flatten "
-            "small ones (gymnasium.wrappers.FlattenObservation)."
-        )
-    raise ValueError(
-        f"env: {name} shows {kind} observations; make vectors of them: "
-        f"gymnasium.wrappers.FlattenObservation(env)."
-    )
-
-
-def _state_of(env: Any) -> np.ndarray:
-    """The state as a vector: what the setter takes."""
-    base = env.unwrapped
-    if hasattr(base, "set_state") and hasattr(base, "data"):
-        return np.concatenate([base.data.qpos, base.data.qvel])
-    return np.asarray(base.state, float)
-
-
-def _state_access(env: Any) -> Callable[[Any, np.ndarray], Any] | None:
-    """A function that sets an environment's state and returns what is then observed, if there is a way."""
-    base = env.unwrapped
-    if hasattr(base, "set_state") and hasattr(base, "data") and hasattr(base.data, "qpos"):
-        positions = len(base.data.qpos)
-
-        def set_joints(env: Any, state: np.ndarray) -> Any:
-            env.unwrapped.set_state(state[:positions], state[positions:])
-            return env.unwrapped._get_obs()
-
-        return set_joints
-    if isinstance(getattr(base, "state", None), np.ndarray | tuple | list):
-        reader = next((name for name in ("_get_obs", "_get_ob") if hasattr(base, name)), None)
-
-        def set_attribute(env: Any, state: np.ndarray) -> Any:
-            env.unwrapped.state = np.array(state, float)
-            return getattr(env.unwrapped, reader)() if reader else state
-
-        return set_attribute
-    return None
-
-
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
-
-
-def _from_table(env: Any, table: dict, discount: float, ending: str) -> FiniteMDP:
-    """The process of a toy-text environment: P[s][a] lists (probability, next state, reward, terminated)."""
-    rows = [
-        (state, action, probability, reached, reward, terminated)
-        for state, choices in table.items()
-        for action, outcomes in choices.items()
-        for probability, reached, reward, terminated in outcomes
-    ]
-    states, choices = len(table), len(table[0])
-    over = {row[3] for row in rows if row[5]}
-    passing = over & {row[3] for row in rows if not row[5]}
-    extra = int(bool(passing) and ending == "end")  # a state that is passed through cannot also be an end
-    transition = np.zeros((states + extra, choices, states + extra))
-    reward = np.zeros((states + extra, choices))
-    start = np.asarray(env.initial_state_distrib, float) if ending == "restart" else None
-    for state, action, probability, reached, gain, terminated in rows:
-        reward[state, action] += probability * gain
-        if terminated and start is not None:
-            transition[state, action, :states] += probability * start
-        elif terminated and extra:
-            transition[state, action, states] += probability
-        else:
-            transition[state, action, reached] += probability
-    if start is None:
-        for state in range(states, states + 1) if extra else over:
-            transition[state], reward[state] = 0.0, 0.0
-            transition[state, :, state] = 1.0
-    return FiniteMDP(transition, reward, discount)

@@ -87,8 +87,9 @@ def summarise(record: dict[str, Any]) -> str:
         "",
         "Root mean squared error of the value over its standard deviation, medians of "
         f"{len(settings['seeds'])} and {len(settings['car_seeds'])} seeds. In the finite process the "
-        f"error falls as successors to the power "
-        f"{record['slope']:.2f}. Slippery FrozenLake with all successors: largest error "
+        "error of the last four falls as successors to the power "
+        f"{record['slope']:.2f}, with fewer more slowly. "
+        "Slippery FrozenLake with all successors: largest error "
         f"{record['frozen_lake']:.1e}.",
     ]
     return "\n".join(lines) + "\n"
