@@ -6,21 +6,25 @@ from gaussbell import (
     encodings,
     environments,
     features,
+    iteration,
     linalg,
     neighbours,
     networks,
     policies,
     rollouts,
     solvers,
+    tasks,
 )
 from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
+from gaussbell.iteration import Recipe, policy_iteration
 from gaussbell.least_squares import least_squares
 from gaussbell.logs import Log
 from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
 from gaussbell.offline import OfflineEvaluation, evaluate_offline
 from gaussbell.policy_evaluation import PolicyEvaluation, evaluate_policy
+from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus
 from gaussbell.sampling import LambdaReturn, sample_transitions
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
 from gaussbell.solve import Progress
@@ -49,6 +53,7 @@ __all__ = [
     "FirstOrder",
     "GaussNewton",
     "History",
+    "IterationInterrupted",
     "LambdaReturn",
     "LevenbergMarquardt",
     "Log",
@@ -56,7 +61,10 @@ __all__ = [
     "Minibatch",
     "OfflineEvaluation",
     "PolicyEvaluation",
+    "PolicySolution",
+    "PolicyStatus",
     "Progress",
+    "Recipe",
     "ResidualAlgorithm",
     "ResidualGradient",
     "SemiGaussNewton",
@@ -76,6 +84,7 @@ __all__ = [
     "evaluate_offline",
     "evaluate_policy",
     "features",
+    "iteration",
     "least_squares",
     "linalg",
     "linearise",
@@ -83,7 +92,9 @@ __all__ = [
     "neighbours",
     "networks",
     "policies",
+    "policy_iteration",
     "rollouts",
     "sample_transitions",
     "solvers",
+    "tasks",
 ]

@@ -57,6 +57,13 @@ class Angles(eqx.Module):
         return jnp.concatenate([jnp.sin(angle), jnp.cos(angle), rest], axis=-1)
 
 
+class AsIs(eqx.Module):
+    """The numbers as they are: for a network that should not have them scaled."""
+
+    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        return x
+
+
 class Columns(eqx.Module):
     """A few of the numbers."""
 

@@ -174,7 +174,7 @@ class Log(eqx.Module):
         count = actions.count
         ended = self.terminated[:, None]
         next_state = np.where(ended, self.state, self.next_state)
-        probability = jax.vmap(policy.probabilities)(jnp.asarray(next_state))
+        probability = np.asarray(_probabilities(policy, jnp.asarray(next_state)))
         return Transitions(
             self.state,
             self.reward,
@@ -196,6 +196,11 @@ def choose_all(policy: Policy, states: Any, key: PRNGKeyArray | int = 0) -> np.n
 @eqx.filter_jit
 def _choose_all(policy: Policy, states: Any, keys: Any) -> Any:
     return jax.vmap(lambda s, k: choose(policy, s, k))(states, keys)
+
+
+@eqx.filter_jit
+def _probabilities(policy: Any, states: Any) -> Any:
+    return jax.vmap(policy.probabilities)(states)
 
 
 def _same(actions: Actions, chosen: np.ndarray, logged: np.ndarray) -> Bool[np.ndarray, " N"]:

@@ -184,6 +184,26 @@ class FeatureNetwork(eqx.Module):
         return values.reshape(made.shape[:-1]).astype(dtype)
 
 
+class PerAction(eqx.Module):
+    """Q-factors with one output an action: `network(state)` gives them all, the last input says which.
+
+    It takes a state with the action's number appended, as every other Q network here. Arguments: `network`,
+    an equinox module or any function of one state to as many numbers as there are actions.
+
+    >>> import equinox, gaussbell as gb, jax, jax.numpy as jnp
+    >>> q = gb.networks.PerAction(equinox.nn.MLP(4, 2, 10, 2, key=jax.random.key(0)))
+    >>> q(jnp.zeros(5)).shape
+    ()
+    """
+
+    network: Any
+
+    def __call__(self, pair: Float[Array, " d_and_one"]) -> Float[Array, ""]:
+        q = self.network(pair[..., :-1])
+        number = jnp.arange(q.shape[-1], dtype=pair.dtype)
+        return jnp.where(number == pair[..., -1], q, 0.0).sum()
+
+
 def without_features(network: Any) -> Any:
     """The part of a network that is fitted."""
     return network.network if isinstance(network, FeatureNetwork) else network

@@ -13,7 +13,7 @@ from gaussbell.logs import Log, choose_all
 from gaussbell.neighbours import NeighbourValues, neighbour_values
 from gaussbell.networks import MLP, FeatureNetwork
 from gaussbell.policies import Policy, is_noisy, read_policy
-from gaussbell.precision import as_key, in_double, read_count
+from gaussbell.precision import as_key, host_rng, in_double, read_count
 from gaussbell.rollouts import steps_for
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress
@@ -137,7 +137,7 @@ def evaluate_offline(
 
     solution = fit(fit_key, data)
     estimates = np.empty(refits)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(refit_key)))
+    rng = host_rng(refit_key)
     episodes, number = np.unique(episode, return_inverse=True)
     for k in range(refits):
         drawn = np.bincount(rng.integers(0, len(episodes), len(episodes)), minlength=len(episodes))
@@ -158,7 +158,7 @@ def _thin(count: int, key: Any) -> np.ndarray:
     """All rows, or as many as a fit should have, drawn without replacement."""
     if count <= MOST_ROWS:
         return np.arange(count)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    rng = host_rng(key)
     return np.sort(rng.choice(count, MOST_ROWS, replace=False))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from gaussbell.actions import Actions, BoxActions, DiscreteActions
-from gaussbell.precision import in_double
+from gaussbell.precision import in_double, is_traced
 
 Policy = Callable[..., Any]
 
@@ -89,7 +89,7 @@ class Greedy(eqx.Module):
 
     >>> import gaussbell as gb, jax.numpy as jnp
     >>> policy = gb.policies.Greedy(lambda x: -(x[-1] - 1) ** 2, num_actions=3)
-    >>> int(policy(jnp.zeros(2)))
+    >>> policy(jnp.zeros(2))
     1
     """
 
@@ -102,10 +102,26 @@ class Greedy(eqx.Module):
         pairs = jnp.stack([jnp.append(state, action) for action in range(self.num_actions)])
         return jax.vmap(self.network)(pairs)
 
-    def __call__(self, state: Float[Array, " d"]) -> Int[Array, ""]:
+    def __call__(self, state: Float[Array, " d"]) -> Int[Array, ""] | int:
+        """The action: a plain whole number, as Gymnasium's `step` takes it, or an array inside jit and vmap."""
+        if is_traced(state):
+            return self._choose(state)
+        return int(_compiled_choice(self, np.asarray(state, float)))
+
+    def _choose(self, state: Float[Array, " d"]) -> Int[Array, ""]:
         q = self.action_values(state)
         numbers = jnp.arange(self.num_actions, dtype=jnp.int32)  # argmax counts in 64 bits in here
         return jnp.min(jnp.where(q == q.max(), numbers, self.num_actions - 1))
+
+
+@in_double
+def _compiled_choice(policy: Greedy, state: np.ndarray) -> Any:
+    return _greedy_action(policy, state)
+
+
+@eqx.filter_jit
+def _greedy_action(policy: Greedy, state: Any) -> Any:
+    return policy._choose(state)
 
 
 class EpsilonGreedy(eqx.Module):

@@ -118,3 +118,8 @@ def as_key(key: Any) -> Any:
     if isinstance(key, Tracer) and key.ndim == 0:
         return jax.random.key(key)
     return jax.random.key(read_count("key", key, 0))
+
+
+def host_rng(key: Any) -> np.random.Generator:
+    """NumPy's random numbers, from a JAX key or a whole number."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))

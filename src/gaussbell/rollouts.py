@@ -171,6 +171,32 @@ def log_episodes(
     )
 
 
+@in_double
+def play(
+    env: Any,
+    policy: Policy,
+    *,
+    episodes: int,
+    length: int,
+    key: PRNGKeyArray | int,
+    start: Any = None,
+) -> Log:
+    """Whole episodes of a policy, as the environment plays them: with an end, from its own starts.
+
+    For an environment of ours that never ends these are episodes of `env.episodic`; for a Gymnasium
+    environment its own. Arguments as in `log_episodes`.
+
+    >>> import gaussbell as gb
+    >>> pole = gb.environments.CartPole()
+    >>> log = gb.rollouts.play(pole, gb.policies.Constant(1), episodes=2, length=500, key=0)
+    >>> bool(log.terminated.sum() == 2 and len(log) < 30)
+    True
+    """
+    if hasattr(env, "play"):  # an environment on the host has its own way
+        return env.play(policy, episodes=episodes, length=length, key=key, start=start)
+    return log_episodes(env.episodic, policy, episodes=episodes, length=length, key=key, start=start)
+
+
 @eqx.filter_jit
 def _record(env: Any, policy: Policy, start: Float[Array, "E d"], length: int, key: Any):
     noisy = env.noisy or is_noisy(policy)

@@ -61,6 +61,7 @@ def sample_transitions(
     q: bool = False,
     successors: int = 1,
     state: Any = None,
+    action: Any = None,
 ) -> Transitions:
     """`n` transitions of a policy in a simulator, from states drawn uniformly from its box.
 
@@ -71,7 +72,8 @@ def sample_transitions(
 
     Arguments: `steps`, a whole number or a LambdaReturn; `q`, whether the first action is drawn uniformly
     instead, for Q-factors; `successors`, how many independent simulations each row averages: more than one
-    where the process is random; `state` (n, d), to start from other states.
+    where the process is random; `state` (n, d), to start from other states; `action` (n,), to start with
+    these actions.
 
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
@@ -88,14 +90,17 @@ def sample_transitions(
         )
     if hasattr(env, "sample_transitions"):  # an environment on the host has its own way
         return env.sample_transitions(
-            policy, n, key=key, steps=steps, q=q, successors=successors, state=state
+            policy, n, key=key, steps=steps, q=q, successors=successors, state=state, action=action
         )
     horizons = read_horizons(steps)
     states_key, actions_key, paths_key = jax.random.split(as_key(key), 3)
     state = env.sample_states(n, key=states_key) if state is None else on_host(read_numbers("state", state))
     if len(state) != n:
         raise ValueError(f"state: {len(state)} rows; give {n}, one for each transition, or leave it out.")
-    action = env.actions.sample(n, key=actions_key) if q else None
+    if action is None and q:
+        action = env.actions.sample(n, key=actions_key)
+    if action is not None and (not q or len(action) != n):
+        raise ValueError(f"action: give one for each of {n} rows, and only with q=True.")
 
     host = np if not is_traced((state, action)) else jnp  # in JAX each of these small operations is compiled
     many = state if successors == 1 else host.repeat(state, successors, axis=0)

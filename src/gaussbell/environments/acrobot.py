@@ -1,5 +1,7 @@
 """Acrobot: two links, a motor in the middle joint, and a height to reach."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
@@ -9,6 +11,7 @@ from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending, near
 from gaussbell.environments.pendulum import wrap
 from gaussbell.policies import Policy
+from gaussbell.tasks import Reach
 
 SECONDS, GRAVITY, INERTIA = 0.2, 9.8, 1.0
 LENGTH, CENTRE, MASS = 1.0, 0.5, 1.0  # of each link; its centre of mass lies half way
@@ -39,7 +42,13 @@ class Acrobot(Environment):
     low = np.array([-np.pi, -np.pi, -TOP_SPEED_1, -TOP_SPEED_2])
     high = -low
     actions = DiscreteActions(3)
+    task = Reach(within=100, length=500)
     num_actions = 3
+
+    @property
+    def episodic(self) -> "Acrobot":
+        """As Gymnasium plays it: an episode ends, and starts within ± 0.1 of the start."""
+        return dataclasses.replace(self, ending="end", spread=self.spread or 0.1)
 
     def __check_init__(self):
         check_ending(self.ending)

@@ -1,5 +1,6 @@
 """Cart Pole without an end: the paper's version of Gymnasium's CartPole-v1."""
 
+import dataclasses
 import math
 
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending, near
+from gaussbell.tasks import Survive
 
 GRAVITY, CART_MASS, POLE_MASS, HALF_LENGTH = 9.8, 1.0, 0.1, 0.5
 FORCE, SECONDS = 10.0, 0.02
@@ -43,7 +45,13 @@ class CartPole(Environment):
     low = np.array([-FARTHEST, -3.0, -STEEPEST, -3.5])
     high = -low
     actions = DiscreteActions(2)
+    task = Survive(500, reach=(1.0, 0.5, 0.1, 0.5), spared=1)
     num_actions = 2
+
+    @property
+    def episodic(self) -> "CartPole":
+        """As Gymnasium plays it: an episode ends, and starts within ± 0.05 of the start."""
+        return dataclasses.replace(self, ending="end", spread=self.spread or 0.05)
 
     def __check_init__(self):
         check_ending(self.ending)

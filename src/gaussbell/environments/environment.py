@@ -13,6 +13,7 @@ from gaussbell.actions import Actions, BoxActions
 from gaussbell.features import Features, Scale
 from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
 from gaussbell.precision import as_key, in_double, is_traced, on_host, read_numbers
+from gaussbell.tasks import Task
 
 ENDINGS = ("restart", "restart later", "end")
 
@@ -44,6 +45,7 @@ class Environment(eqx.Module):
     low: ClassVar[np.ndarray]
     high: ClassVar[np.ndarray]
     actions: ClassVar[Actions]
+    task: ClassVar[Task | None] = None
     noisy = False
 
     @abc.abstractmethod
@@ -85,6 +87,11 @@ class Environment(eqx.Module):
     def width(self) -> int:
         """The length of a state."""
         return len(self.low)
+
+    @property
+    def episodic(self) -> "Environment":
+        """The same dynamics as episodes are played: with an end, from a start that varies."""
+        return self
 
     @in_double
     def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count d"]:

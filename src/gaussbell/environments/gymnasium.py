@@ -20,8 +20,9 @@ from gaussbell.features import Scale
 from gaussbell.logs import Log, choose_all
 from gaussbell.mdp import FiniteMDP
 from gaussbell.policies import Policy, check_actions, read_policy
-from gaussbell.precision import as_key, read_concrete, read_count
+from gaussbell.precision import as_key, host_rng, read_concrete, read_count
 from gaussbell.sampling import LambdaReturn, read_horizons
+from gaussbell.tasks import Earn
 from gaussbell.transitions import Transitions
 
 ENDINGS = ("end", "restart")
@@ -96,6 +97,14 @@ class GymnasiumEnvironment:
         return f"GymnasiumEnvironment({self._name}, {how}, discount {self.discount:g})"
 
     @property
+    def task(self) -> Earn | None:
+        """The return that Gymnasium's registry counts as solved, if it names one."""
+        spec = self._envs[0].spec
+        if spec is None or spec.reward_threshold is None or spec.max_episode_steps is None:
+            return None
+        return Earn(at_least=spec.reward_threshold, length=spec.max_episode_steps)
+
+    @property
     def is_settable(self) -> bool:
         """Can the state be set?"""
         return self._state is not None
@@ -112,7 +121,7 @@ class GymnasiumEnvironment:
                 f"env: {self._name} has no box of states to sample from; give from_gymnasium(..., low=..., "
                 "high=...), or use sample_transitions, which then runs the policy."
             )
-        return self._rng(key).uniform(self.low, self.high, (count, len(self.low)))
+        return host_rng(key).uniform(self.low, self.high, (count, len(self.low)))
 
     def features(self, policy: Policy | None = None, *, q: bool = False) -> Scale | None:
         """The recommended inputs of a network: the scaled observations, or None for these as they are."""
@@ -146,7 +155,7 @@ class GymnasiumEnvironment:
         With probability `explore` an action is drawn uniformly instead.
         """
         policy = read_policy(policy, self.width, self.actions)
-        rng, key = self._rng(key), as_key(key)
+        rng, key = host_rng(key), as_key(key)
         count = -(-read_count("steps", steps, 1) // len(self._envs))
         seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
         rows: list[tuple[Any, ...]] = []
@@ -172,8 +181,50 @@ class GymnasiumEnvironment:
         columns[5][:, -1] |= ~columns[4][:, -1]
         return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns), actions=self.actions)
 
+    def play(
+        self, policy: Policy, *, episodes: int, length: int, key: PRNGKeyArray | int, start: Any = None
+    ) -> Log:
+        """Whole episodes of a policy, each until the environment ends it or for `length` steps.
+
+        Arguments: `start`, states to begin with, where the state can be set.
+        """
+        policy = read_policy(policy, self.width, self.actions)
+        rng, key = host_rng(key), as_key(key)
+        rows: list[tuple[Any, ...]] = []
+        for first in range(0, episodes, len(self._envs)):
+            numbers = np.arange(first, min(first + len(self._envs), episodes))
+            seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
+            if start is not None and self._state is not None:
+                for k, number in enumerate(numbers):
+                    seen[k] = self._observe(self._state(self._envs[k], np.asarray(start)[number]))
+            going = np.arange(len(numbers))
+            for step in range(length):
+                action = self._act(policy, seen, jax.random.fold_in(jax.random.fold_in(key, first), step))
+                over = np.zeros(len(numbers), bool)
+                for k in going:
+                    before, result = seen[k].copy(), self._envs[k].step(self._legal(action[k]))
+                    seen[k] = self._observe(result[0])
+                    rows.append((before, action[k], float(result[1]), seen[k].copy(), result[2], numbers[k]))
+                    over[k] = result[2] or result[3]
+                going = going[~over[going]]
+                if not len(going):
+                    break
+        columns = [np.array(column) for column in zip(*rows, strict=True)]
+        order = np.argsort(columns[5], kind="stable")
+        state, action, reward, reached, ended, episode = (column[order] for column in columns)
+        return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
+
     def sample_transitions(
-        self, policy: Policy, n: int, *, key: Any, steps: Any, q: bool, successors: int, state: Any
+        self,
+        policy: Policy,
+        n: int,
+        *,
+        key: Any,
+        steps: Any,
+        q: bool,
+        successors: int,
+        state: Any,
+        action: Any = None,
     ) -> Transitions:
         """What `gaussbell.sample_transitions` returns for this environment."""
         if isinstance(steps, LambdaReturn) or successors != 1:
@@ -185,7 +236,8 @@ class GymnasiumEnvironment:
             return self._visited(policy, n, key, horizon, q)
         states_key, actions_key, paths_key = jax.random.split(as_key(key), 3)
         state = self.sample_states(n, key=states_key) if state is None else state
-        action = self.actions.sample(n, key=actions_key) if q else None
+        if action is None and q:
+            action = self.actions.sample(n, key=actions_key)
         seen, paths = self._simulate(policy, state, [horizon], action, paths_key)
         reached = paths.next_state[0]
         following = (
@@ -200,7 +252,7 @@ class GymnasiumEnvironment:
         gathered = self.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)
         chosen = {"policy": policy, "key": key} if q else {}
         data = gathered.transitions(discount=self.discount, steps=horizon, **chosen)
-        rows = np.sort(self._rng(key).choice(len(data), n, replace=False))
+        rows = np.sort(host_rng(key).choice(len(data), n, replace=False))
         return data.take(rows)
 
     def _simulate(self, policy: Policy, state: Any, steps: Any, action: Any, key: Any):
@@ -215,7 +267,7 @@ class GymnasiumEnvironment:
         seen, first = np.zeros((size, self.width)), []
         reward, discount = np.zeros((len(counts), size)), np.zeros((len(counts), size))
         reached = np.zeros((len(counts), size, self.width))
-        rng, key = self._rng(key), as_key(key)
+        rng, key = host_rng(key), as_key(key)
         for start in range(0, size, copies):
             rows = np.arange(start, min(start + copies, size))
             for row, env in zip(rows, self._envs, strict=False):
@@ -284,10 +336,6 @@ class GymnasiumEnvironment:
             self._observe(self._state(self._envs[0], state)), state, atol=1e-5
         )
         return (bounds[0], bounds[1].astype(float)) if known and same else (None, None)
-
-    @staticmethod
-    def _rng(key: Any) -> np.random.Generator:
-        return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
 
 
 def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:

@@ -1,5 +1,7 @@
 """Mountain Car without an end: the paper's version of Gymnasium's MountainCar-v0."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from gaussbell import features
 from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending
 from gaussbell.policies import AlongVelocity, Policy
+from gaussbell.tasks import Reach
 
 FORCE, GRAVITY, TOP_SPEED = 0.001, 0.0025, 0.07
 LEFT, RIGHT = -1.2, 0.6
@@ -44,8 +47,14 @@ class MountainCar(Environment):
     low = np.array([LEFT, -TOP_SPEED])
     high = np.array([RIGHT, TOP_SPEED])
     actions = DiscreteActions(3)
+    task = Reach(within=110, length=200)
     num_actions = 3
     along_velocity = AlongVelocity()
+
+    @property
+    def episodic(self) -> "MountainCar":
+        """As Gymnasium plays it: an episode ends, and starts within ± 0.1 of the start."""
+        return dataclasses.replace(self, ending="end", spread=self.spread or 0.1)
 
     def __check_init__(self):
         check_ending(self.ending)

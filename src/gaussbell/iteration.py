@@ -1,0 +1,419 @@
+"""Policy iteration: evaluate, improve, roll out, and keep only what roll-outs confirm (Algorithm 2)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from gaussbell import features as input_features
+from gaussbell import tasks
+from gaussbell.evaluation import evaluate
+from gaussbell.experience import EnvironmentFailed, Experience, Fresh, Mixed, Replay, Starts, Uniform, Visited
+from gaussbell.logs import Log, choose_all
+from gaussbell.networks import MLP, FeatureNetwork, without_features
+from gaussbell.policies import Greedy
+from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus, Sweep
+from gaussbell.precision import as_key, in_double, read_count
+from gaussbell.solvers import GaussNewton, LevenbergMarquardt, Solver
+
+FIRST_WEIGHTS = 0.5
+"""Default networks start from weights within ± this: smaller ones than the paper's, for smoother Q-factors."""
+RANGE_SLACK = 0.5
+"""How far Q may leave the range of possible values, in differences of rewards, before it is suspicious."""
+SUSPICIOUS_SHARE = 0.05
+LOW_CORRELATION = 0.3
+COMPARED = 256
+"""Visited pairs at which Q is compared with what the roll-outs earned."""
+
+
+class Evaluation(eqx.Module):
+    """How each policy is evaluated.
+
+    Arguments: `solver` and `max_steps`, of each fit; `persistent`, whether a fit starts from the network of
+    the sweep before, or transient, from fresh weights; `tolerance`, as in `evaluate`; `caution`, the
+    probability that a later action is random. A policy that never fails has the same value everywhere, and
+    the next one, greedy in a flat Q, may do anything; with some caution Q still tells safe from risky.
+    """
+
+    solver: Solver = LevenbergMarquardt()
+    max_steps: int = 100
+    persistent: bool = True
+    tolerance: float | None = None
+    caution: float = 0.1
+
+
+class NotWorse(eqx.Module):
+    """Keep a policy if its roll-outs are no worse than those of the one kept; else go back to that one.
+
+    After `patience` rejections in a row the next sweep starts from fresh weights and keeps anything.
+    """
+
+    patience: int = 4
+
+    def accepts(self, score: float, kept: float) -> bool:
+        return score >= kept
+
+
+class Always(eqx.Module):
+    """Go on with every policy, better or worse: Algorithm 2."""
+
+    patience: int = 1
+
+    def accepts(self, score: float, kept: float) -> bool:
+        return True
+
+
+class Recipe(NamedTuple):
+    """The choices of policy iteration: rows, evaluation, acceptance, and roll-outs after each sweep.
+
+    Arguments: `rows`, Replay or Fresh; `evaluation`; `acceptance`, NotWorse or Always; `rollouts`, how many
+    after each sweep; `stops`, whether a confirmed policy ends the iteration.
+    """
+
+    rows: Any = Replay()
+    evaluation: Evaluation = Evaluation()
+    acceptance: Any = NotWorse()
+    rollouts: int = 2
+    stops: bool = True
+
+
+def algorithm_2(
+    samples: int = 181,
+    *,
+    step_size: float = 0.01,
+    damping: float = 1e-5,
+    evaluation_steps: int = 2500,
+    persistent: bool = True,
+    redraw: bool = False,
+    rollouts: int = 10,
+) -> Recipe:
+    """Algorithm 2 of the paper to the letter, as a recipe.
+
+    States drawn uniformly, each with one random action; a fit of `evaluation_steps` Gauss-Newton steps with a
+    fixed step size and damping that ends at an NMSBE of 1e-5; the greedy policy, whatever it is worth. `redraw`: new
+    states every sweep, as the text says, or the same ones throughout, as the algorithm says. For its weights,
+    uniform in [-1, 1], and its inputs as they are, give the network
+    `FeatureNetwork(features.AsIs(), MLP((5, 10, 10, 1), key=...))`.
+    """
+    return Recipe(
+        Fresh(Uniform(samples), every_action=False, once=not redraw),
+        Evaluation(GaussNewton(step_size, damping), evaluation_steps, persistent, 1e-5, caution=0.0),
+        Always(),
+        rollouts,
+        stops=False,
+    )
+
+
+@in_double
+def policy_iteration(
+    env: Any,
+    network: Any = None,
+    *,
+    key: PRNGKeyArray | int,
+    sweeps: int = 40,
+    task: tasks.Task | None = None,
+    recipe: Recipe | None = None,
+    on_sweep: Callable[[Sweep], None] | None = None,
+) -> PolicySolution:
+    """Find a policy that solves a task: evaluate the greedy policy, take the one greedy in its Q, repeat.
+
+        Q(s, a) = reward + discount Q(s', policy(s')),    policy'(s) = argmax_a Q(s, a)
+
+    By default single steps are kept and serve every later evaluation, a policy is kept only if roll-outs say
+    that it is no worse, after four rejections the weights are drawn afresh, and "solved" is said only after
+    fresh episodes confirmed it. The best policy seen is returned in any case. `Recipe` holds these choices;
+    `iteration.algorithm_2(...)` makes the paper's. Ctrl-C raises IterationInterrupted with the best policy so
+    far; an environment that fails on the way ends the iteration with a status.
+
+    Arguments: `env`, with actions from a finite set: ours, or `environments.from_gymnasium(...)`; `network`,
+    for a state with the action's number appended, by default two layers of 10 units behind `env.features`; a
+    plain MLP gets the scaled state and action, any other network is taken as it is (`PerAction` for one
+    output an action); `sweeps`, at most; `task`, by default the environment's own; `on_sweep`, called
+    after each sweep.
+
+    >>> import gaussbell as gb
+    >>> found = gb.policy_iteration(gb.environments.CartPole(), key=0)
+    >>> found.status.name, found.policy([0.0, 0.0, 0.1, 0.0])
+    ('SOLVED', 1)
+    """
+    task = task or getattr(env, "task", None)
+    if not isinstance(task, tasks.Task):
+        raise ValueError(
+            f"task={task!r}: the environment names no goal; give one, such as "
+            "gaussbell.tasks.Earn(at_least=200, length=500)."
+        )
+    run = _Run(env, network, task, recipe or Recipe(), as_key(key), read_count("sweeps", sweeps, 1), on_sweep)
+    try:
+        status, error = run.iterate(), ""
+    except EnvironmentFailed as failure:
+        if not run.history:
+            raise
+        status, error = PolicyStatus.ENVIRONMENT_FAILED, str(failure)
+    except KeyboardInterrupt:
+        raise IterationInterrupted(run.solution(PolicyStatus.INTERRUPTED)) from None
+    return run.solution(status, error)
+
+
+class _Kept(NamedTuple):
+    """A policy with the score of its roll-outs."""
+
+    score: float
+    network: Any
+    policy: Greedy
+    warnings: tuple[str, ...] = ()
+
+
+class _Run:
+    """What policy iteration carries from sweep to sweep."""
+
+    def __init__(
+        self, env: Any, network: Any, task: tasks.Task, recipe: Recipe, key: Any, sweeps: int, on_sweep: Any
+    ):
+        self.task, self.recipe, self.sweeps, self.on_sweep = task, recipe, sweeps, on_sweep
+        self.weights_key, self.rows_key, self.play_key, once_key = jax.random.split(key, 4)
+        self.seen = Experience(env, once_key)
+        self.draw = _network_maker(network, env)
+        self.history: list[Sweep] = []
+        self.confirmed = np.empty(0)
+        first = self.draw(self.weights_key)
+        self.kept = self.best = _Kept(-np.inf, first, Greedy(first, self.seen.num_actions))
+
+    def iterate(self) -> PolicyStatus:
+        rejections = 0
+        self.seen.rolled = self._play(self.kept.policy, 0, "roll-outs")
+        for sweep in range(self.sweeps):
+            rows_key = jax.random.fold_in(self.rows_key, sweep)
+            evaluation = self.recipe.evaluation
+            data = self.recipe.rows.rows(self.seen, self.kept.policy, evaluation.caution, sweep, rows_key)
+            start = self.kept.network if evaluation.persistent else self._fresh(sweep)
+            fit = evaluate(
+                start,
+                data,
+                solver=evaluation.solver,
+                max_steps=evaluation.max_steps,
+                tolerance=evaluation.tolerance,
+            )
+            policy = Greedy(fit.network, self.seen.num_actions)
+            log = self._play(policy, sweep + 1, "roll-outs")
+            self.seen.rolled = log
+            values = _values(fit.network, data.inputs)
+            earned = _compare(fit.network, policy, self.seen, log, rows_key)
+            now = _Kept(
+                float(self.task.score(log).mean()),
+                fit.network,
+                policy,
+                _warnings(values, earned, self.seen),
+            )
+            accepted = self.recipe.acceptance.accepts(now.score, self.kept.score)
+            rejections = 0 if accepted else rejections + 1
+            redrawn = rejections >= self.recipe.acceptance.patience
+            if accepted:
+                self.kept = now
+            elif redrawn:
+                rejections, fresh = 0, self._fresh(sweep)
+                self.kept = _Kept(-np.inf, fresh, Greedy(fresh, self.seen.num_actions))
+            if now.score > self.best.score or not self.history:
+                self.best = now
+            self._note(now.score, fit, values, earned, log, accepted, redrawn)
+            if self.task.is_met(self.task.score(log)) and self.recipe.stops and self._confirm(now, sweep):
+                self.best = now
+                return PolicyStatus.SOLVED
+        return PolicyStatus.OUT_OF_SWEEPS
+
+    def solution(self, status: PolicyStatus, error: str = "") -> PolicySolution:
+        return PolicySolution(
+            policy=self.best.policy,
+            network=self.best.network,
+            status=status,
+            score=self.best.score,
+            confirmed=self.confirmed,
+            history=tuple(self.history),
+            transitions=dict(self.seen.counts),
+            warnings=self.best.warnings,
+            error=error,
+        )
+
+    def _fresh(self, sweep: int) -> Any:
+        return self.draw(jax.random.fold_in(self.weights_key, sweep + 1))
+
+    def _play(self, policy: Greedy, number: int, purpose: str, start: Any = None) -> Log:
+        return self.seen.play(
+            policy,
+            self.recipe.rollouts,
+            self.task.length,
+            purpose,
+            key=jax.random.fold_in(self.play_key, number),
+            start=start,
+        )
+
+    def _confirm(self, now: _Kept, sweep: int) -> bool:
+        """Fresh episodes, a few at a time, until they are enough or speak against the policy."""
+        scores, batch = np.empty(0), self.recipe.rollouts
+        for number in range(-(-self.task.confirmations // batch)):
+            label = 10**6 + 1000 * sweep + number
+            start = self.task.starts(self.seen.env, batch, jax.random.fold_in(self.play_key, label))
+            log = self._play(now.policy, label, "confirmation", start)
+            scores = np.append(scores, self.task.score(log))
+            if self.task.is_refuted(scores):
+                # Where it failed is what the next fit should see.
+                assert self.seen.rolled is not None
+                self.seen.rolled = Log.join(self.seen.rolled, log)
+                break
+        self.confirmed = scores
+        return self.task.is_confirmed(scores)
+
+    def _note(
+        self,
+        score: float,
+        fit: Any,
+        values: np.ndarray,
+        earned: "_Earned",
+        log: Log,
+        accepted: bool,
+        redrawn: bool,
+    ) -> None:
+        """The sweep's entry in the history."""
+        returns, steps = tasks.returns(log), tasks.lengths(log)
+        sweep = Sweep(
+            score=score,
+            returns=(float(returns.mean()), float(returns.min()), float(returns.max())),
+            steps=(float(steps.mean()), float(steps.min()), float(steps.max())),
+            msbe=float(fit.msbe),
+            solver_steps=int(fit.steps),
+            low=float(values.min()),
+            high=float(values.max()),
+            correlation=earned.correlation,
+            error=earned.error,
+            accepted=bool(accepted),
+            redrawn=bool(redrawn),
+            transitions=sum(self.seen.counts.values()),
+        )
+        self.history.append(sweep)
+        if self.on_sweep is not None:
+            self.on_sweep(sweep)
+
+
+class _Earned(NamedTuple):
+    """Q at visited pairs beside what the roll-outs earned from there."""
+
+    correlation: float
+    error: float
+    at_starts: np.ndarray
+
+
+def _compare(network: Any, policy: Greedy, seen: Experience, log: Log, key: Any) -> _Earned:
+    """Q of the fit against the discounted rewards of the roll-outs, which ask the network only at their end."""
+    played = seen.after_the_end(log, key)
+    last = np.append(log.episode[1:] != log.episode[:-1], True)
+    reached = played.next_state[last]
+    ahead = np.where(played.terminated[last], 0.0, _values(network, _pairs(policy, reached)))
+    earned, following, episode = np.empty(len(log)), 0.0, len(ahead)
+    for step in range(len(log) - 1, -1, -1):
+        if last[step]:
+            episode -= 1
+            following = ahead[episode]
+        following = earned[step] = log.reward[step] + seen.env.discount * following
+    rows = np.resize(np.arange(len(log)), COMPARED) if len(log) < COMPARED else _spaced(len(log))
+    pairs = np.concatenate([log.state, log.action.reshape(-1, 1)], axis=1)[rows]
+    q, truth = _values(network, pairs), earned[rows]
+    # Without an end and without a change of reward all that was earned comes from the network itself.
+    tells = log.terminated.any() or log.reward.std() > 0
+    correlation = float(np.corrcoef(q, truth)[0, 1]) if tells and q.std() > 0 < truth.std() else np.nan
+    at_starts = _values(network, _pairs(policy, log.starts))
+    return _Earned(correlation, float(np.sqrt(np.mean((q - truth) ** 2))), at_starts)
+
+
+def _spaced(count: int) -> np.ndarray:
+    return np.linspace(0, count - 1, COMPARED).astype(int)
+
+
+def _pairs(policy: Greedy, state: np.ndarray) -> np.ndarray:
+    return np.concatenate([state, choose_all(policy, state).reshape(-1, 1)], axis=1)
+
+
+def _warnings(values: np.ndarray, earned: _Earned, seen: Experience) -> tuple[str, ...]:
+    """What is suspicious about the Q-factors of a fit, in sentences."""
+    said = []
+    low, high = seen.value_range
+    slack = RANGE_SLACK * (seen.rewards[1] - seen.rewards[0])
+    beyond = float(((values < low - slack) | (values > high + slack)).mean())
+    if beyond > SUSPICIOUS_SHARE:
+        said.append(f"{beyond:.0%} of the Q-factors are beyond what the rewards can add up to.")
+    if (earned.at_starts > high + slack).any() or (earned.at_starts < low - slack).any():
+        said.append(
+            "Q at the start is beyond what the rewards can add up to: a spike there hides a wrong value "
+            "elsewhere. Add start or visited states to the rows, or use more steps."
+        )
+    if earned.correlation < LOW_CORRELATION:
+        said.append(
+            f"Q correlates by {earned.correlation:.2f} with what the roll-outs earned: it ranks actions at "
+            "best, it is no value."
+        )
+    return tuple(said)
+
+
+def _values(network: Any, inputs: Any) -> np.ndarray:
+    return np.asarray(_all_values(network, jnp.asarray(inputs)))
+
+
+@eqx.filter_jit
+def _all_values(network: Any, inputs: Any) -> Any:
+    return jnp.asarray(jax.vmap(network)(inputs)).reshape(len(inputs))
+
+
+def _network_maker(network: Any, env: Any) -> Callable[[Any], Any]:
+    """What draws a network with fresh weights: given, or made from the network that was given."""
+    if network is not None and not isinstance(network, eqx.Module):
+        if not callable(network):
+            raise ValueError(f"network={network!r}: give a network, or a function from a key that makes one.")
+        return network
+    if network is None:
+        inputs = env.features(None, q=True)
+        count = env.width + 1
+        width = count if inputs is None else input_features.width(inputs, count)
+        template: Any = MLP((width, 10, 10, 1), key=0)
+
+        def draw(key: Any) -> Any:
+            weights = tuple(FIRST_WEIGHTS * w for w in MLP(template.sizes, key=key).weights)
+            drawn = eqx.tree_at(lambda net: net.weights, template, weights)
+            return drawn if inputs is None else FeatureNetwork(inputs, drawn)
+
+        return draw
+    scaling = env.scaling(q=True)
+    if type(network) is MLP and scaling is not None:
+        network = FeatureNetwork(scaling, network)
+    return lambda key: _redrawn(network, key)
+
+
+def _redrawn(network: Any, key: Any) -> Any:
+    """The network with every weight drawn anew, uniformly within ± the largest of its array."""
+    fitted = without_features(network)
+    weights, rest = eqx.partition(fitted, eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(weights)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [
+        jnp.abs(leaf).max() * jax.random.uniform(k, leaf.shape, jnp.float32, -1, 1).astype(leaf.dtype)
+        for k, leaf in zip(keys, leaves, strict=True)
+    ]
+    fresh = eqx.combine(jax.tree.unflatten(tree, drawn), rest)
+    return FeatureNetwork(network.features, fresh) if isinstance(network, FeatureNetwork) else fresh
+
+
+__all__ = [
+    "Always",
+    "Evaluation",
+    "Fresh",
+    "Mixed",
+    "NotWorse",
+    "Recipe",
+    "Replay",
+    "Starts",
+    "Uniform",
+    "Visited",
+    "algorithm_2",
+    "policy_iteration",
+]
