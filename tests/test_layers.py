@@ -24,6 +24,7 @@ LAYERS = [
     {"evaluation", "least_squares"},
     {"rollouts", "neighbours"},
     {"policy_evaluation", "offline", "experience", "policy_solution"},
+    {"value_checks"},
     {"iteration"},
     {"diagnostics"},
     {"records"},

@@ -1,8 +1,8 @@
 """Where the rows of policy iteration come from: states to start at, and steps that are kept.
 
-What a step does depends on no policy: (state, action, reward, next state) once seen serves the evaluation of
-every later policy too, only the action after it is that policy's. `Replay` keeps such steps. `Fresh` draws new
-ones each sweep, or the same states once, and simulates as many steps as wanted.
+What a step does depends on no policy: (state, action, reward, next state) once seen serves the evaluation
+of every later policy too, only the action after it is that policy's. `Replay` keeps such steps. `Fresh`
+simulates anew each sweep, as many steps as wanted.
 """
 
 import contextlib
@@ -21,7 +21,6 @@ from gaussbell.precision import host_rng
 from gaussbell.rollouts import play
 from gaussbell.sampling import LambdaReturn, read_horizons, sample_transitions
 from gaussbell.transitions import Transitions
-
 
 RESTARTS = 64
 """Restart states drawn at a time."""
@@ -88,15 +87,8 @@ class Experience:
             which = host_rng(key).integers(0, len(starts), len(reached))
             reached = np.where(log.terminated[:, None], starts[which], reached)
         over = log.terminated | log.truncated
-        return Log(
-            log.state,
-            log.action,
-            log.reward,
-            reached,
-            truncated=over,
-            episode=log.episode,
-            actions=log.actions,
-        )
+        parts = (log.state, log.action, log.reward, reached)
+        return Log(*parts, truncated=over, episode=log.episode, actions=log.actions)
 
     def attempt(self, state: Float[np.ndarray, "N d"], action: np.ndarray, key: Any) -> Log:
         """One step from each of N states with the given actions, counted as training."""

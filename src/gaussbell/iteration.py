@@ -13,21 +13,16 @@ from gaussbell import features as input_features
 from gaussbell import tasks
 from gaussbell.evaluation import evaluate
 from gaussbell.experience import EnvironmentFailed, Experience, Fresh, Mixed, Replay, Starts, Uniform, Visited
-from gaussbell.logs import Log, choose_all
+from gaussbell.logs import Log
 from gaussbell.networks import MLP, FeatureNetwork, without_features
 from gaussbell.policies import Greedy
 from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus, Sweep
 from gaussbell.precision import as_key, in_double, read_count
 from gaussbell.solvers import GaussNewton, LevenbergMarquardt, Solver
+from gaussbell.value_checks import Earned, compare, suspicions, values_of
 
 FIRST_WEIGHTS = 0.5
-"""Default networks start from weights within ± this: smaller ones than the paper's, for smoother Q-factors."""
-RANGE_SLACK = 0.5
-"""How far Q may leave the range of possible values, in differences of rewards, before it is suspicious."""
-SUSPICIOUS_SHARE = 0.05
-LOW_CORRELATION = 0.3
-COMPARED = 256
-"""Visited pairs at which Q is compared with what the roll-outs earned."""
+"""Default networks start from weights within ± this: smaller than the paper's, for smoother Q-factors."""
 
 
 class Evaluation(eqx.Module):
@@ -40,10 +35,10 @@ class Evaluation(eqx.Module):
     """
 
     solver: Solver = LevenbergMarquardt()
-    max_steps: int = 100
+    max_steps: int = 150
     persistent: bool = True
     tolerance: float | None = None
-    caution: float = 0.1
+    caution: float = 0.4
 
 
 class NotWorse(eqx.Module):
@@ -93,11 +88,11 @@ def algorithm_2(
 ) -> Recipe:
     """Algorithm 2 of the paper to the letter, as a recipe.
 
-    States drawn uniformly, each with one random action; a fit of `evaluation_steps` Gauss-Newton steps with a
-    fixed step size and damping that ends at an NMSBE of 1e-5; the greedy policy, whatever it is worth. `redraw`: new
-    states every sweep, as the text says, or the same ones throughout, as the algorithm says. For its weights,
-    uniform in [-1, 1], and its inputs as they are, give the network
-    `FeatureNetwork(features.AsIs(), MLP((5, 10, 10, 1), key=...))`.
+    States drawn uniformly, each with one random action; a fit of at most `evaluation_steps` Gauss-Newton
+    steps with a fixed step size and damping, down to an NMSBE of 1e-5; the greedy policy, whatever it is worth.
+    `redraw`: new states every sweep, as the paper's text says, or the same ones throughout, as its algorithm
+    says. For its weights, uniform in [-1, 1], and its inputs as they are, give as network the function
+    `lambda key: FeatureNetwork(features.AsIs(), MLP((5, 10, 10, 1), key=key))`.
     """
     return Recipe(
         Fresh(Uniform(samples), every_action=False, once=not redraw),
@@ -200,13 +195,13 @@ class _Run:
             policy = Greedy(fit.network, self.seen.num_actions)
             log = self._play(policy, sweep + 1, "roll-outs")
             self.seen.rolled = log
-            values = _values(fit.network, data.inputs)
-            earned = _compare(fit.network, policy, self.seen, log, rows_key)
+            values = values_of(fit.network, data.inputs)
+            earned = compare(fit.network, policy, self.seen, log, rows_key)
             now = _Kept(
                 float(self.task.score(log).mean()),
                 fit.network,
                 policy,
-                _warnings(values, earned, self.seen),
+                suspicions(values, earned, self.seen),
             )
             accepted = self.recipe.acceptance.accepts(now.score, self.kept.score)
             rejections = 0 if accepted else rejections + 1
@@ -271,7 +266,7 @@ class _Run:
         score: float,
         fit: Any,
         values: np.ndarray,
-        earned: "_Earned",
+        earned: Earned,
         log: Log,
         accepted: bool,
         redrawn: bool,
@@ -295,74 +290,6 @@ class _Run:
         self.history.append(sweep)
         if self.on_sweep is not None:
             self.on_sweep(sweep)
-
-
-class _Earned(NamedTuple):
-    """Q at visited pairs beside what the roll-outs earned from there."""
-
-    correlation: float
-    error: float
-    at_starts: np.ndarray
-
-
-def _compare(network: Any, policy: Greedy, seen: Experience, log: Log, key: Any) -> _Earned:
-    """Q of the fit against the discounted rewards of the roll-outs, which ask the network only at their end."""
-    played = seen.after_the_end(log, key)
-    last = np.append(log.episode[1:] != log.episode[:-1], True)
-    reached = played.next_state[last]
-    ahead = np.where(played.terminated[last], 0.0, _values(network, _pairs(policy, reached)))
-    earned, following, episode = np.empty(len(log)), 0.0, len(ahead)
-    for step in range(len(log) - 1, -1, -1):
-        if last[step]:
-            episode -= 1
-            following = ahead[episode]
-        following = earned[step] = log.reward[step] + seen.env.discount * following
-    rows = np.resize(np.arange(len(log)), COMPARED) if len(log) < COMPARED else _spaced(len(log))
-    pairs = np.concatenate([log.state, log.action.reshape(-1, 1)], axis=1)[rows]
-    q, truth = _values(network, pairs), earned[rows]
-    # Without an end and without a change of reward all that was earned comes from the network itself.
-    tells = log.terminated.any() or log.reward.std() > 0
-    correlation = float(np.corrcoef(q, truth)[0, 1]) if tells and q.std() > 0 < truth.std() else np.nan
-    at_starts = _values(network, _pairs(policy, log.starts))
-    return _Earned(correlation, float(np.sqrt(np.mean((q - truth) ** 2))), at_starts)
-
-
-def _spaced(count: int) -> np.ndarray:
-    return np.linspace(0, count - 1, COMPARED).astype(int)
-
-
-def _pairs(policy: Greedy, state: np.ndarray) -> np.ndarray:
-    return np.concatenate([state, choose_all(policy, state).reshape(-1, 1)], axis=1)
-
-
-def _warnings(values: np.ndarray, earned: _Earned, seen: Experience) -> tuple[str, ...]:
-    """What is suspicious about the Q-factors of a fit, in sentences."""
-    said = []
-    low, high = seen.value_range
-    slack = RANGE_SLACK * (seen.rewards[1] - seen.rewards[0])
-    beyond = float(((values < low - slack) | (values > high + slack)).mean())
-    if beyond > SUSPICIOUS_SHARE:
-        said.append(f"{beyond:.0%} of the Q-factors are beyond what the rewards can add up to.")
-    if (earned.at_starts > high + slack).any() or (earned.at_starts < low - slack).any():
-        said.append(
-            "Q at the start is beyond what the rewards can add up to: a spike there hides a wrong value "
-            "elsewhere. Add start or visited states to the rows, or use more steps."
-        )
-    if earned.correlation < LOW_CORRELATION:
-        said.append(
-            f"Q correlates by {earned.correlation:.2f} with what the roll-outs earned: it ranks actions at "
-            "best, it is no value."
-        )
-    return tuple(said)
-
-
-def _values(network: Any, inputs: Any) -> np.ndarray:
-    return np.asarray(_all_values(network, jnp.asarray(inputs)))
-
-
-@eqx.filter_jit
-def _all_values(network: Any, inputs: Any) -> Any:
-    return jnp.asarray(jax.vmap(network)(inputs)).reshape(len(inputs))
 
 
 def _network_maker(network: Any, env: Any) -> Callable[[Any], Any]:

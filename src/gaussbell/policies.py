@@ -103,7 +103,7 @@ class Greedy(eqx.Module):
         return jax.vmap(self.network)(pairs)
 
     def __call__(self, state: Float[Array, " d"]) -> Int[Array, ""] | int:
-        """The action: a plain whole number, as Gymnasium's `step` takes it, or an array inside jit and vmap."""
+        """The action: a plain whole number, as Gymnasium's `step` takes it; inside jit and vmap an array."""
         if is_traced(state):
             return self._choose(state)
         return int(_compiled_choice(self, np.asarray(state, float)))

@@ -60,10 +60,10 @@ class PolicySolution(NamedTuple):
 
     `policy(state)` is an action, for Gymnasium's `step` too. `network` holds Q-factors of the policy
     *before*, whose greedy policy this is: to know the value of `policy` itself evaluate it once more
-    (`gaussbell.evaluate_policy(env, solution.policy, q=True, key=...)`). `score` is its mean in the roll-outs,
-    `confirmed` the scores of the fresh episodes that were to confirm it. `history` has one entry a sweep;
-    `transitions` counts every simulated step by its purpose: training, roll-outs, confirmation. `warnings`
-    say in sentences what is suspicious; `error` what the environment said if it failed.
+    (`gaussbell.evaluate_policy(env, solution.policy, q=True, key=...)`). `score` is its mean over the last
+    roll-outs, `confirmed` the scores of the fresh episodes that were to confirm it. `history` has one entry
+    a sweep; `transitions` counts every simulated step by its purpose: training, roll-outs, confirmation.
+    `warnings` say in sentences what is suspicious; `error` what the environment said if it failed.
     """
 
     policy: Greedy
@@ -87,7 +87,7 @@ class PolicySolution(NamedTuple):
         return self.status.succeeded
 
     def column(self, name: str) -> np.ndarray:
-        """One entry of the history over all sweeps; mean, smallest and largest side by side where it has them."""
+        """One entry of the history over all sweeps; mean, smallest and largest side by side."""
         return np.array([getattr(sweep, name) for sweep in self.history])
 
     def __str__(self) -> str:
