@@ -28,7 +28,7 @@ LAYERS = [
     {"iteration"},
     {"diagnostics"},
     {"records"},
-    {"datasets"},
+    {"datasets", "policy_files"},
     {"figures"},
     {"experiments"},
     {"cli"},

@@ -24,6 +24,7 @@ from gaussbell.mdp import FiniteMDP, MarkovChain
 from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
 from gaussbell.offline import OfflineEvaluation, evaluate_offline
 from gaussbell.policy_evaluation import PolicyEvaluation, evaluate_policy
+from gaussbell.policy_files import load_policy, save_policy
 from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus
 from gaussbell.sampling import LambdaReturn, sample_transitions
 from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
@@ -88,6 +89,7 @@ __all__ = [
     "least_squares",
     "linalg",
     "linearise",
+    "load_policy",
     "msbe",
     "neighbours",
     "networks",
@@ -95,6 +97,7 @@ __all__ = [
     "policy_iteration",
     "rollouts",
     "sample_transitions",
+    "save_policy",
     "solvers",
     "tasks",
 ]

@@ -178,6 +178,45 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def draw_sweeps(record: dict[str, Any]) -> Figure:
+    """The record of policy iteration: the score of each sweep's roll-outs, and where the transitions went."""
+    runs, task = record["runs"], record["task"] or {}
+    problem, solved = record["settings"]["problem"], sum(run["status"] == "SOLVED" for run in runs)
+    goal = task.get("at_least")
+    bound = task.get("within", task.get("length")) if goal is None else goal
+    key, name = ("returns", "return of an episode") if goal is not None else ("steps", "steps of an episode")
+    caption = (
+        f"{solved} of {len(runs)} runs solved. Left: mean of the roll-outs after each sweep, with their "
+        "range; filled marks are policies that were kept, the dashed line is the goal. Right: every "
+        "simulated step, by its purpose."
+    )
+    with panels(2, title=f"Policy iteration: {problem}", caption=caption) as (figure, (left, right)):
+        for run in runs:
+            table = np.array([sweep[key] for sweep in run["history"]], float)
+            kept = np.array([sweep["accepted"] for sweep in run["history"]])
+            number = np.arange(1, len(table) + 1)
+            alone = len(runs) == 1
+            if alone:
+                left.fill_between(number, table[:, 1], table[:, 2], color=BLUE, alpha=0.2, lw=0)
+            left.plot(number, table[:, 0], color=BLUE, alpha=1 if alone else 0.4)
+            left.plot(number[kept], table[kept, 0], "o", color=BLUE, ms=4, alpha=1 if alone else 0.4)
+            left.plot(number[~kept], table[~kept, 0], "o", color=BLUE, mfc="white", ms=4)
+        if bound is not None:
+            left.axhline(bound, color=VERMILION, ls="--", lw=1, label=f"goal: {bound:g}")
+            left.legend(loc="best")
+        left.set(title="Roll-outs", xlabel="sweep", ylabel=name)
+        left.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        base, places = np.zeros(len(runs)), np.arange(len(runs))
+        for purpose, colour in zip(runs[0]["transitions"], (BLUE, ORANGE, GREEN), strict=True):
+            counts = np.array([run["transitions"][purpose] for run in runs], float)
+            right.bar(places, counts, bottom=base, color=colour, label=purpose, width=0.7)
+            base += counts
+        right.set(title="Simulated steps", xlabel="seed", ylabel="transitions", ylim=(0, 1.25 * base.max()))
+        right.set_xticks(places, [str(run["seed"]) for run in runs])
+        right.legend(loc="upper left", ncols=3)
+    return figure
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the file appears whole or not at all."""
     path = Path(path)

@@ -89,7 +89,7 @@ def algorithm_2(
     """Algorithm 2 of the paper to the letter, as a recipe.
 
     States drawn uniformly, each with one random action; a fit of at most `evaluation_steps` Gauss-Newton
-    steps with a fixed step size and damping, down to an NMSBE of 1e-5; the greedy policy, whatever it is worth.
+    steps with a fixed step size and damping, down to an NMSBE of 1e-5; the greedy policy, good or bad.
     `redraw`: new states every sweep, as the paper's text says, or the same ones throughout, as its algorithm
     says. For its weights, uniform in [-1, 1], and its inputs as they are, give as network the function
     `lambda key: FeatureNetwork(features.AsIs(), MLP((5, 10, 10, 1), key=key))`.
@@ -101,6 +101,13 @@ def algorithm_2(
         rollouts,
         stops=False,
     )
+
+
+def default_recipe(task: tasks.Task) -> Recipe:
+    """The recipe for a task: where the aim is to go on, much caution and few roll-outs; else the reverse."""
+    if isinstance(task, tasks.Survive):
+        return Recipe()
+    return Recipe(evaluation=Evaluation(caution=0.1), rollouts=10)
 
 
 @in_double
@@ -141,7 +148,8 @@ def policy_iteration(
             f"task={task!r}: the environment names no goal; give one, such as "
             "gaussbell.tasks.Earn(at_least=200, length=500)."
         )
-    run = _Run(env, network, task, recipe or Recipe(), as_key(key), read_count("sweeps", sweeps, 1), on_sweep)
+    recipe = recipe or default_recipe(task)
+    run = _Run(env, network, task, recipe, as_key(key), read_count("sweeps", sweeps, 1), on_sweep)
     try:
         status, error = run.iterate(), ""
     except EnvironmentFailed as failure:
@@ -342,5 +350,6 @@ __all__ = [
     "Uniform",
     "Visited",
     "algorithm_2",
+    "default_recipe",
     "policy_iteration",
 ]

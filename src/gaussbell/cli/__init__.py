@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, gaussbell reproduce."""
+"""The command line: gaussbell evaluate, iterate, reproduce."""
 
 import enum
 import sys
@@ -10,6 +10,7 @@ import typer
 
 import gaussbell as gb
 from gaussbell import records
+from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.mountain_car import evaluate_mountain_car
 from gaussbell.cli.offline import evaluate_data
 from gaussbell.cli.screen import check_writable, escape, notes, screen
@@ -117,6 +118,35 @@ def evaluate(
     _check_options(run, what, given)
     check_writable(out)
     raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, **given) else 1)
+
+
+@app.command()
+def iterate(
+    problem: Annotated[
+        str, typer.Argument(help="cart-pole, mountain-car, acrobot, or the id of a Gymnasium environment.")
+    ],
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs with so many seeds, from --seed on.")] = 1,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of one run at most.")] = 40,
+    render: Annotated[
+        Path | None, typer.Option(help="Draw the best policy at work into this .gif file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for record, policy and figure.")] = None,
+) -> None:
+    """Find a policy by policy iteration: evaluate, improve, roll out, and keep what roll-outs confirm.
+
+    The exit code is 0 when the task is solved, with every seed, and fresh episodes confirmed it.
+    """
+    check_writable(out)
+    if render is not None and render.suffix.lower() != ".gif":
+        raise ValueError(f"--render {render}: moving pictures are .gif files; choose such a name.")
+    solved = iterate_problem(
+        problem, seed=seed, seeds=seeds, sweeps=sweeps, as_json=as_json, out=out, picture=render
+    )
+    raise typer.Exit(0 if solved else 1)
 
 
 @app.command()

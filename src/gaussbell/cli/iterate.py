@@ -1,0 +1,168 @@
+"""gaussbell iterate: a live table of sweeps, a verdict, a figure and a moving picture."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.live import Live
+from rich.table import Table
+
+import gaussbell as gb
+from gaussbell import policy_files, records
+from gaussbell.cli.render import render
+from gaussbell.cli.screen import notes, print_facts, print_json, screen, write_record
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "cart-pole": gb.environments.CartPole,
+    "mountain-car": lambda: gb.environments.MountainCar(ending="end"),
+    "acrobot": lambda: gb.environments.Acrobot(ending="end"),
+}
+COLUMNS = ("sweep", "steps", "least", "return", "NMSBE", "Q from", "Q to", "corr.", "kept", "transitions")
+
+
+def iterate_problem(
+    problem: str,
+    *,
+    seed: int,
+    seeds: int,
+    sweeps: int,
+    as_json: bool,
+    out: Path | None,
+    picture: Path | None,
+) -> bool:
+    """Run policy iteration for one or several seeds, and tell; was every one solved?"""
+    env = MAKERS[problem]() if problem in MAKERS else gb.environments.from_gymnasium(problem)
+    if isinstance(env, gb.FiniteMDP):
+        raise ValueError(f"{problem}: a finite process; FiniteMDP.optimal() solves it exactly.")
+    runs, best, interrupted = [], None, False
+    for number in range(seed, seed + seeds):
+        started = time.perf_counter()
+        try:
+            solution = _watched(env, number, sweeps, show=seeds == 1 and not as_json)
+        except gb.IterationInterrupted as stop:
+            solution, interrupted = stop.solution, True
+        runs.append(_run_record(number, solution, time.perf_counter() - started))
+        if seeds > 1 and not as_json:
+            screen.print(_line(runs[-1]), highlight=False, soft_wrap=True)
+        if best is None or (solution.succeeded, solution.score) > (best.succeeded, best.score):
+            best = solution
+        if interrupted:
+            break
+    assert best is not None
+    record = {
+        "command": "iterate",
+        "settings": {"problem": problem, "seed": seed, "seeds": seeds, "sweeps": sweeps},
+        "task": {"kind": type(env.task).__name__, **vars(env.task)} if env.task is not None else None,
+        "versions": records.versions(),
+        "runs": runs,
+    }
+    if as_json:
+        print_json(record)
+    else:
+        _tell(record, best)
+    if out is not None:
+        policy_files.save_policy(best, out / "policy.json")
+        write_record(out, record, "sweeps.png", lambda figures, kept: figures.draw_sweeps(kept))
+    if picture is not None:
+        frames = render(env, problem, best.policy, picture)
+        notes.print(f"Wrote {picture}: {frames} frames.", highlight=False)
+    if interrupted:
+        raise KeyboardInterrupt
+    return all(run["status"] == "SOLVED" for run in runs)
+
+
+def _watched(env: Any, seed: int, sweeps: int, *, show: bool) -> gb.PolicySolution:
+    """One run; with `show` a table that grows with the sweeps."""
+    table = Table(box=None, header_style="bold")
+    for name in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    if not show:
+        with notes.status(f"seed {seed}"):
+            return gb.policy_iteration(env, key=seed, sweeps=sweeps)
+    with Live(table, console=screen, refresh_per_second=4):
+
+        def add(sweep: Any) -> None:
+            table.add_row(str(table.row_count + 1), *_cells(sweep))
+
+        return gb.policy_iteration(env, key=seed, sweeps=sweeps, on_sweep=add)
+
+
+def _cells(sweep: Any) -> tuple[str, ...]:
+    steps, returns = sweep.steps, sweep.returns
+    kept = "[green]yes[/]" if sweep.accepted else "[red]fresh[/]" if sweep.redrawn else "no"
+    return (
+        f"{steps[0]:.0f}",
+        f"{steps[1]:.0f}",
+        f"{returns[0]:.4g}",
+        f"{sweep.msbe:.1e}",
+        f"{sweep.low:.2g}",
+        f"{sweep.high:.2g}",
+        "" if np.isnan(sweep.correlation) else f"{sweep.correlation:.2f}",
+        kept,
+        f"{sweep.transitions:,}",
+    )
+
+
+def _run_record(seed: int, solution: gb.PolicySolution, seconds: float) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "status": solution.status.name,
+        "message": solution.status.value,
+        "score": solution.score,
+        "confirmed": solution.confirmed,
+        "transitions": solution.transitions,
+        "total": sum(solution.transitions.values()),
+        "sweeps": solution.sweeps,
+        "warnings": solution.warnings,
+        "error": solution.error,
+        "seconds": round(seconds, 2),
+        "history": [sweep._asdict() for sweep in solution.history],
+    }
+
+
+def _line(run: dict[str, Any]) -> str:
+    status = gb.PolicyStatus[run["status"]]
+    return (
+        f"seed {run['seed']}: [{'green' if status.succeeded else 'red'}]{status}[/], {run['sweeps']} sweeps, "
+        f"{run['total']:,} transitions, {run['seconds']:.1f} s"
+    )
+
+
+def _tell(record: dict[str, Any], best: gb.PolicySolution) -> None:
+    runs = record["runs"]
+    if len(runs) == 1:
+        run, status = runs[0], best.status
+        spent = ", ".join(f"{count:,} {purpose}" for purpose, count in run["transitions"].items())
+        facts = {
+            "verdict": f"[{'green' if status.succeeded else 'red'}]{status}[/]: {status.value}",
+            "score": f"{run['score']:.4g}; fresh episodes {_range(run['confirmed'])}",
+            "transitions": f"{run['total']:,}: {spent}",
+            "seconds": f"{run['seconds']:.1f}, compilation included",
+        }
+        if run["error"]:
+            facts["error"] = run["error"]
+        if run["warnings"]:
+            facts["warnings"] = " ".join(run["warnings"])
+        print_facts(facts)
+        return
+    solved = [run["status"] == "SOLVED" for run in runs]
+    print_facts(
+        {
+            "solved": f"[bold]{sum(solved)} of {len(runs)}[/]",
+            "sweeps": _median([run["sweeps"] for run in runs]),
+            "transitions": _median([run["total"] for run in runs]),
+            "seconds": _median([run["seconds"] for run in runs]) + ", compilation in the first",
+        }
+    )
+
+
+def _range(scores: Any) -> str:
+    scores = np.asarray(scores, float)
+    return f"{scores.min():.4g} to {scores.max():.4g} ({len(scores)})" if len(scores) else "none"
+
+
+def _median(numbers: list[float]) -> str:
+    low, middle, high = np.quantile(numbers, [0.1, 0.5, 0.9])
+    return f"{middle:,.4g} (80 % between {low:,.4g} and {high:,.4g})"
