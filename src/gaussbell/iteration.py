@@ -219,7 +219,7 @@ class _Run:
             elif redrawn:
                 rejections, fresh = 0, self._fresh(sweep)
                 self.kept = _Kept(-np.inf, fresh, Greedy(fresh, self.seen.num_actions))
-            if now.score > self.best.score or not self.history:
+            if now.score >= self.best.score:  # of equals the later one
                 self.best = now
             self._note(now.score, fit, values, earned, log, accepted, redrawn)
             if self.task.is_met(self.task.score(log)) and self.recipe.stops and self._confirm(now, sweep):

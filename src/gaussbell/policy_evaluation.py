@@ -89,6 +89,7 @@ def evaluate_policy(
     key: PRNGKeyArray | int,
     q: bool = False,
     successors: int | None = None,
+    states: Callable[[int, Any], Any] | None = None,
     solver: Solver | None = None,
     max_steps: int = 200,
     on_progress: Callable[[Progress], None] | None = None,
@@ -109,8 +110,9 @@ def evaluate_policy(
     wide as a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search
     uses as many for each number it tries; `.simulated` counts all); `steps`, to fix the number instead;
     `q`, for Q-factors; `successors`, how many paths each row averages, by default 1, or 8 if env or policy
-    are random; `solver`, by default LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier
-    where held-out paths say so.
+    are random; `states`, a function of a number and a key to as many states, to start rows and checks
+    elsewhere than uniformly in the box (`rollouts.mixed_states` makes one); `solver`, by default
+    LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier where held-out paths say so.
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum(discount=0.9)
@@ -124,14 +126,17 @@ def evaluate_policy(
     successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
     fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
     network = _behind_features(network, env, policy, q, network_key)
-    check = _Check(env, policy, budget, q, noisy, check_key)
+    check = _Check(env, policy, budget, q, noisy, states, check_key)
 
     def sample(candidate: Any) -> Transitions:
         cost = int(read_horizons(candidate)[-1]) * successors
         rows = min(budget // cost, MOST_ROWS)
         if rows < 1:
             raise ValueError(f"budget={budget}: one row of {cost} simulated steps does not fit; give more.")
-        return sample_transitions(env, policy, rows, key=fit_key, steps=candidate, q=q, successors=successors)
+        state = None if states is None else states(rows, fit_key)
+        return sample_transitions(
+            env, policy, rows, key=fit_key, steps=candidate, q=q, successors=successors, state=state
+        )
 
     def fit(candidate: Any) -> _Fit:
         return _Fit(candidate, sample(candidate), network, solver, check, on_progress)
@@ -144,7 +149,7 @@ def evaluate_policy(
         fits = [fit(steps)]
     best = min(fits, key=lambda fitted: fitted.error)
     best.go_on(max_steps)
-    error, spread = _Check(env, policy, budget, q, noisy, final_key)(best.network)
+    error, spread = _Check(env, policy, budget, q, noisy, states, final_key)(best.network)
     counts = [len(fitted.data) * int(read_horizons(fitted.steps)[-1]) * successors for fitted in fits]
     tried = [Candidate(fitted.steps, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
@@ -214,10 +219,11 @@ class _Fit:
 class _Check:
     """Held-out paths, long enough that their residual is an error of the value."""
 
-    def __init__(self, env: Any, policy: Policy, budget: int, q: bool, noisy: bool, key: Any):
+    def __init__(self, env: Any, policy: Policy, budget: int, q: bool, noisy: bool, states: Any, key: Any):
         horizon = steps_for(env.discount, CHECKED_TAIL)
         count = int(np.clip(budget // horizon, *CHECKED_STATES))
-        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q)
+        start = None if states is None else states(count, key)
+        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q, state=start)
         self.paths = [first]
         if noisy and not hasattr(env, "sample_transitions"):
             # A second, independent path from each state.

@@ -12,10 +12,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.logs import Log
 from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
-from gaussbell.precision import as_key, in_double, on_host, read_concrete, read_count
+from gaussbell.precision import as_key, host_rng, in_double, on_host, read_concrete, read_count
 
 CHUNK = 2**16
 """States simulated at once: enough to keep all cores busy, few enough to stay in memory anywhere."""
+
+
+VISITING = 16
+"""Episodes that visited states are drawn from."""
 
 
 class Grid(NamedTuple):
@@ -195,6 +199,32 @@ def play(
     if hasattr(env, "play"):  # an environment on the host has its own way
         return env.play(policy, episodes=episodes, length=length, key=key, start=start)
     return log_episodes(env.episodic, policy, episodes=episodes, length=length, key=key, start=start)
+
+
+def mixed_states(
+    env: Any, policy: Policy, reach: Any, *, length: int = 500
+) -> Callable[[int, Any], np.ndarray]:
+    """A function that draws states: half uniform, a quarter visited by the policy, a quarter near the start.
+
+    For `evaluate_policy(..., states=...)`. Uniform states alone say little about where a good policy keeps
+    the process, and nothing about the state that it restarts from. Arguments: `reach`, how far from the
+    start "near" is, in every number; `length`, of the episodes whose states are drawn.
+
+    >>> import gaussbell as gb
+    >>> pole = gb.environments.CartPole()
+    >>> draw = gb.rollouts.mixed_states(pole, gb.policies.Constant(0), (1.0, 0.5, 0.1, 0.5))
+    >>> draw(100, 0).shape
+    (100, 4)
+    """
+
+    def draw(count: int, key: Any) -> np.ndarray:
+        quarter, rng = count // 4, host_rng(key)
+        log = play(env, policy, episodes=VISITING, length=length, key=key)
+        visited = log.state[rng.integers(0, len(log), quarter)]
+        near = np.asarray(env.initial()) + rng.uniform(-1, 1, (quarter, env.width)) * np.asarray(reach)
+        return np.concatenate([np.asarray(env.sample_states(count - 2 * quarter, key=key)), visited, near])
+
+    return draw
 
 
 @eqx.filter_jit

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from gaussbell import features
 from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending, near
+from gaussbell.policies import Policy
 from gaussbell.tasks import Survive
 
 GRAVITY, CART_MASS, POLE_MASS, HALF_LENGTH = 9.8, 1.0, 0.1, 0.5
@@ -81,6 +83,12 @@ class CartPole(Environment):
                 turning + SECONDS * swing,
             ]
         )
+
+    def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
+        """The scaled state, and what the policy does there: its value has a kink where that changes."""
+        if policy is None:
+            return self.scaling(q=q)
+        return features.Beside(self.scaling(q=q), features.PolicyAction(policy, self.actions, self.width))
 
     def failed(self, state: Float[Array, " 4"]) -> Bool[Array, ""]:
         """Has the cart left the track, or the pole fallen?"""
