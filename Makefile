@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench figures values offline clean
+.PHONY: demo test test-slow lint format bench figures values control offline clean
 
 demo: $(READY)
 	$(BIN)/gaussbell evaluate mountain-car --out runs/demo
@@ -42,6 +42,10 @@ figures: $(READY)
 # Half an hour on 2 cores; interrupted, it goes on where it stopped.
 values: $(READY)
 	$(BIN)/gaussbell reproduce values --out docs/values
+
+# An hour on 2 cores; interrupted, it goes on where it stopped.
+control: $(READY)
+	$(BIN)/gaussbell reproduce control --out docs/control
 
 # Beside d3rlpy's FQE if FQE_PYTHON names the Python of an environment that has it.
 offline: $(READY)

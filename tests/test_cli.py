@@ -112,6 +112,34 @@ def test_mountain_car(tmp_path, monkeypatch):
     assert record["result"]["relative_error"] < 1
 
 
+def test_iterate(tmp_path):
+    out, picture = tmp_path / "run", tmp_path / "pole.gif"
+    arguments = ["iterate", "cart-pole", "--sweeps", "2", "--out", str(out), "--render", str(picture)]
+    result = runner.invoke(cli.app, arguments)
+    assert result.exit_code == 1, result.output  # two sweeps are too few
+    for word in ("sweep", "kept", "out of sweeps", "training", "confirmation"):
+        assert word in result.stdout
+    assert picture.read_bytes().startswith(b"GIF89a")
+    assert (out / "sweeps.png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads((out / "record.json").read_text())
+    run = record["runs"][0]
+    assert run["total"] == sum(run["transitions"].values()) and len(run["history"]) == 2
+    assert gb.load_policy(out / "policy.json").policy([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+    several = runner.invoke(cli.app, ["iterate", "cart-pole", "--sweeps", "1", "--seeds", "2"])
+    assert "0 of 2" in several.stdout and "seed 1: out of sweeps" in several.stdout
+
+
+def test_iterate_interrupted_keeps_the_policy(tmp_path, monkeypatch):
+    def stop(env, **options):
+        solution = iterate(env, **{**options, "sweeps": 1, "on_sweep": None})
+        raise gb.IterationInterrupted(solution)
+
+    iterate = gb.policy_iteration
+    monkeypatch.setattr(gb, "policy_iteration", stop)
+    result = runner.invoke(cli.app, ["iterate", "cart-pole", "--out", str(tmp_path)])
+    assert result.exit_code == 130 and gb.load_policy(tmp_path / "policy.json").sweeps == 1
+
+
 def test_logged_data(tmp_path, monkeypatch):
     walk = gb.environments.ChainWalk(6, success=1.0)
     env = gb.environments.FiniteEnvironment(walk)

@@ -33,6 +33,7 @@ class Experiment(enum.StrEnum):
     STAR = "star"
     VALUES = "values"
     NOISE = "noise"
+    CONTROL = "control"
 
 
 def _show_version(wanted: bool) -> None:
@@ -156,9 +157,12 @@ def reproduce(
         "runs/reproduce"
     ),
 ) -> None:
-    """Run an experiment; write its record, figure and summary. `values` takes long and can be resumed."""
+    """Run an experiment; write its record, figure and summary.
+
+    `values` and `control` take long; interrupted, they go on where they stopped.
+    """
     from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
-    from gaussbell.experiments import noise, star, values  # noqa: PLC0415
+    from gaussbell.experiments import control, noise, star, values  # noqa: PLC0415
 
     check_writable(out)
     with notes.status(f"{experiment}: running") as status:
@@ -172,9 +176,11 @@ def reproduce(
             Experiment.STAR: lambda: star.run(star.Settings()),
             Experiment.VALUES: lambda: values.run(values.Settings(), out, tell),
             Experiment.NOISE: lambda: noise.run(noise.Settings(), tell),
+            Experiment.CONTROL: lambda: control.run(control.Settings(), out, tell),
         }
         record = run[experiment]()
-    module: Any = {Experiment.STAR: star, Experiment.VALUES: values, Experiment.NOISE: noise}[experiment]
+    modules = {"star": star, "values": values, "noise": noise, "control": control}
+    module: Any = modules[experiment]
     picture = "convergence.png" if experiment is Experiment.STAR else f"{experiment}.png"
     records.write(out / "record.json", record)
     record = records.read(out / "record.json")

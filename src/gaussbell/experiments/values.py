@@ -6,6 +6,7 @@ the best number of steps, which nobody knows beforehand? Every cell is a file, s
 and goes on where it stopped.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import figures, records
+from gaussbell.experiments.cells import run_cells, select
 from gaussbell.precision import double_throughout
 
 LAMBDA, SUPERVISED, AUTO = "lambda", "supervised", "auto"
@@ -43,20 +45,20 @@ def run(settings: Settings, folder: Path, on_progress: Callable[[str], None] | N
     """All cells that are not in `folder` yet, and then the whole record."""
     told = on_progress or (lambda text: None)
     car = gb.environments.MountainCar()
-    truth: Any = None
-    cells = list_cells(settings)
-    for number, cell in enumerate(cells):
-        path = folder / "cells" / f"{_name(cell)}.json"
-        if path.exists():
-            continue
-        if truth is None:
-            told("truth by simulation")
-            truth = gb.rollouts.value_on_grid(car, car.along_velocity, (settings.grid, settings.grid))
-        told(f"{number + 1} of {len(cells)}: {_name(cell)}")
-        records.write(path, cell | _measure(settings, car, truth, cell))
-        if number + 1 < len(cells) and _shape(cells[number + 1]) != _shape(cell):
-            jax.clear_caches()  # many compiled programs use up a process's memory maps
-    rows = [records.read(folder / "cells" / f"{_name(cell)}.json") for cell in cells]
+
+    @functools.cache
+    def truth() -> Any:
+        told("truth by simulation")
+        return gb.rollouts.value_on_grid(car, car.along_velocity, (settings.grid, settings.grid))
+
+    rows = run_cells(
+        list_cells(settings),
+        folder,
+        lambda cell: _measure(settings, car, truth(), cell),
+        name=_name,
+        shape=_shape,
+        told=told,
+    )
     return {
         "experiment": "values",
         "settings": settings._asdict(),
@@ -95,7 +97,7 @@ def summarise(record: dict[str, Any]) -> str:
     for steps in settings["steps"]:
         entries = []
         for network in settings["networks"]:
-            found = _select(cells, network=network, steps=steps, budget=None)
+            found = select(cells, network=network, steps=steps, budget=None)
             entries += [_spread(found, "error"), _spread(found, "error_ahead")]
         lines.append(f"| {steps} | " + " | ".join(entries) + " |")
     lines += [
@@ -104,7 +106,7 @@ def summarise(record: dict[str, Any]) -> str:
     ]
     lines += ["|---|---|---|---|---|"]
     for budget in settings["budgets"]:
-        auto = _select(cells, budget=budget, steps=AUTO)
+        auto = select(cells, budget=budget, steps=AUTO)
         ratios, best = compare_auto(cells, budget)
         honest = np.array([cell["estimate"] / cell["error"] for cell in auto])
         lines.append(
@@ -124,10 +126,10 @@ def summarise(record: dict[str, Any]) -> str:
 def compare_auto(cells: list[dict[str, Any]], budget: int) -> tuple[list[float], list[float]]:
     """For each seed the error of "auto" over that of the best fixed number of steps, and the latter."""
     ratios, best = [], []
-    for cell in _select(cells, budget=budget, steps=AUTO):
+    for cell in select(cells, budget=budget, steps=AUTO):
         fixed = [
             other["error"]
-            for other in _select(cells, budget=budget, seed=cell["seed"])
+            for other in select(cells, budget=budget, seed=cell["seed"])
             if other["steps"] != AUTO
         ]
         best.append(min(fixed))
@@ -155,7 +157,7 @@ def draw(record: dict[str, Any]) -> figures.Figure:
         numbers = [steps for steps in settings["steps"] if not isinstance(steps, str)]
         colours = (figures.BLUE, figures.VERMILION)
         for network, colour in zip(settings["networks"], colours, strict=True):
-            found = [_select(cells, network=network, steps=steps, budget=None) for steps in numbers]
+            found = [select(cells, network=network, steps=steps, budget=None) for steps in numbers]
             _bars(left, numbers, found, "error", colour, "o", network)
             _bars(
                 left,
@@ -167,7 +169,7 @@ def draw(record: dict[str, Any]) -> figures.Figure:
                 f"the same, look-ahead {settings['look_ahead']}",
             )
             floor = np.median(
-                [c["error"] for c in _select(cells, network=network, steps=SUPERVISED, budget=None)]
+                [c["error"] for c in select(cells, network=network, steps=SUPERVISED, budget=None)]
             )
             left.axhline(floor, color=colour, ls="--", lw=1)
         left.set(title="By number of steps", xlabel="steps of a transition", ylabel="RMSE / sd of the value")
@@ -175,9 +177,9 @@ def draw(record: dict[str, Any]) -> figures.Figure:
         palette = (figures.ORANGE, figures.GREEN, figures.BLUE)
         for budget, colour in zip(settings["budgets"], palette, strict=True):
             numbers = [steps for steps in settings["budget_steps"] if steps != AUTO]
-            found = [_select(cells, budget=budget, steps=steps) for steps in numbers]
+            found = [select(cells, budget=budget, steps=steps) for steps in numbers]
             _bars(right, numbers, found, "error", colour, "o", f"{budget:,} simulated steps")
-            auto = _select(cells, budget=budget, steps=AUTO)
+            auto = select(cells, budget=budget, steps=AUTO)
             right.loglog(
                 [c["chosen"] for c in auto], [c["error"] for c in auto], "s", ms=8, mfc="none", color=colour
             )
@@ -276,10 +278,6 @@ def _bars(axes, numbers, found, field, colour, marker, label) -> None:
         numbers, middle, around, color=colour, marker=marker, mfc=fill, ls=line, ms=5, capsize=2, label=label
     )
     axes.set(xscale="log", yscale="log")
-
-
-def _select(cells: list[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
-    return [cell for cell in cells if all(cell[name] == value for name, value in wanted.items())]
 
 
 def _spread(cells: list[dict[str, Any]], field: str) -> str:
