@@ -143,7 +143,7 @@ def _hold(settings: Settings, env: Any, policy: Any, seed: int) -> dict[str, Any
         log = gb.rollouts.play(env, policy, episodes=count, length=env.task.length, key=seed + 1)
         return {"fresh_score": float(env.task.score(log).mean())}
     near = rng.uniform(-NARROW, NARROW, (count, 4))
-    wide = rng.uniform(-1, 1, (count, 4)) * np.asarray(env.task.reach)
+    wide = rng.uniform(-1, 1, (count, 4)) * np.asarray(gb.environments.CartPole.task.reach)
 
     def surviving(starts: np.ndarray, length: int) -> float:
         return float((env.episodic.simulate(policy, starts, [length]).discount[0] > 0).mean())
@@ -184,7 +184,7 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
     fit = gb.evaluate_policy(
         env, policy, budget=settings.q_rows * steps, steps=steps, key=seed, q=True, states=states
     )
-    told = {"seconds": round(time.perf_counter() - started, 2), "estimate": fit.value_error}
+    told: dict[str, Any] = {"seconds": round(time.perf_counter() - started, 2), "estimate": fit.value_error}
     rng = np.random.default_rng([seed, 2])
     wide = rng.uniform(-1, 1, (20, 4)) * np.asarray(env.task.reach)
     log = gb.rollouts.play(env, policy, episodes=20, length=500, key=seed + 1, start=wide)
