@@ -1,4 +1,13 @@
-"""All tests run in double precision; warnings are errors (see pyproject.toml)."""
+"""All tests run in double precision; warnings are errors (see pyproject.toml).
+
+Most of their time goes into compiling programs that run once, so these are compiled with few optimisations.
+"""
+
+import os
+
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 import hypothesis
 import jax

@@ -286,7 +286,7 @@ def test_what_was_earned():
 )
 def test_actions_as_inputs_or_outputs(network, tmp_path):
     found = gb.policy_iteration(gb.environments.CartPole(), network, key=0, sweeps=2, recipe=QUICK)
-    path = gb.save_policy(found, tmp_path / "policy.json")
+    path = gb.save_policy(tmp_path / "policy.json", found)
     again = gb.load_policy(path, network=found.network)
     for state in np.random.default_rng(0).normal(size=(5, 4)):
         assert again.policy(state) == found.policy(state)
@@ -298,7 +298,7 @@ def test_actions_as_inputs_or_outputs(network, tmp_path):
 
 def test_files_of_other_versions_and_broken_ones(tmp_path):
     found = gb.policy_iteration(gb.environments.CartPole(), key=0, sweeps=1, recipe=QUICK)
-    path = gb.save_policy(found, tmp_path / "policy.json")
+    path = gb.save_policy(tmp_path / "policy.json", found)
     assert all(
         np.array_equal(a, b)
         for a, b in zip(

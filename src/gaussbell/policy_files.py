@@ -40,7 +40,7 @@ class _NotOurs(Exception):
     """A part that the file can hold only by its numbers."""
 
 
-def save_policy(solution: PolicySolution, path: Path | str) -> Path:
+def save_policy(path: Path | str, solution: PolicySolution) -> Path:
     """Write a solution of `policy_iteration`; the file appears whole or not at all.
 
     A network of our own kinds, with features before it, is described in full. Of any other the numbers are
@@ -49,7 +49,7 @@ def save_policy(solution: PolicySolution, path: Path | str) -> Path:
     >>> import gaussbell as gb, tempfile
     >>> found = gb.policy_iteration(gb.environments.CartPole(), key=0, sweeps=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = gb.load_policy(gb.save_policy(found, folder + "/pole.json"))
+    ...     again = gb.load_policy(gb.save_policy(folder + "/pole.json", found))
     >>> again.status is found.status, again.policy([0, 0, 0.1, 0]) == found.policy([0, 0, 0.1, 0])
     (True, True)
     """

@@ -63,7 +63,7 @@ def iterate_problem(
     else:
         _tell(record, best)
     if out is not None:
-        policy_files.save_policy(best, out / "policy.json")
+        policy_files.save_policy(out / "policy.json", best)
         write_record(out, record, "sweeps.png", lambda figures, kept: figures.draw_sweeps(kept))
     if picture is not None:
         frames = render(env, problem, best.policy, picture)
