@@ -112,7 +112,15 @@ def test_mountain_car(tmp_path, monkeypatch):
     assert record["result"]["relative_error"] < 1
 
 
-def test_iterate(tmp_path):
+@pytest.fixture
+def quick(monkeypatch):
+    """Policy iteration on a few rows."""
+    rows = gb.iteration.Replay(first=20, more=5, visited=10, rows_a_fit=60)
+    recipe = gb.Recipe(rows, gb.iteration.Evaluation(max_steps=3))
+    monkeypatch.setattr(gb.iteration, "default_recipe", lambda task: recipe)
+
+
+def test_iterate(tmp_path, quick):
     out, picture = tmp_path / "run", tmp_path / "pole.gif"
     arguments = ["iterate", "cart-pole", "--sweeps", "2", "--out", str(out), "--render", str(picture)]
     result = runner.invoke(cli.app, arguments)
@@ -129,7 +137,7 @@ def test_iterate(tmp_path):
     assert "0 of 2" in several.stdout and "seed 1: out of sweeps" in several.stdout
 
 
-def test_iterate_interrupted_keeps_the_policy(tmp_path, monkeypatch):
+def test_iterate_interrupted_keeps_the_policy(tmp_path, monkeypatch, quick):
     def stop(env, **options):
         solution = iterate(env, **{**options, "sweeps": 1, "on_sweep": None})
         raise gb.IterationInterrupted(solution)

@@ -118,10 +118,39 @@ def test_the_best_is_kept_and_weights_are_redrawn_after_rejections():
         task=task,
         recipe=QUICK._replace(acceptance=NotWorse(patience=3)),
     )
-    assert list(found.column("score")) == scores
+    assert list(found.column("score")) == scores and len(found.confirmed) == 0
     assert list(found.column("accepted")) == [True, True, False, False, False, True]
     assert list(found.column("redrawn")) == [False, False, False, False, True, False]
     assert found.score == 9 and found.status is gb.PolicyStatus.OUT_OF_SWEEPS
+
+
+class Doubtful(gb.tasks.Task):
+    """A task that every roll-out meets, and that is confirmed as the verdicts say."""
+
+    verdicts: list
+    length: int = 5
+    confirmations: int = 4
+
+    def score(self, log):
+        return gb.tasks.lengths(log).astype(float)
+
+    def is_met(self, scores):
+        return True
+
+    def is_confirmed(self, scores):
+        return self.verdicts.pop(0)
+
+
+def test_solved_is_said_only_when_confirmed():
+    found = gb.policy_iteration(
+        gb.environments.CartPole(), key=0, sweeps=5, task=Doubtful([False, True, None]), recipe=QUICK
+    )
+    assert found.status is gb.PolicyStatus.SOLVED and found.sweeps == 2
+    assert list(found.confirmed) == [5.0] * 4 and found.transitions["confirmation"] == 2 * 4 * 5
+    never = gb.policy_iteration(
+        gb.environments.CartPole(), key=0, sweeps=2, task=Doubtful([False] * 2), recipe=QUICK
+    )
+    assert never.status is gb.PolicyStatus.OUT_OF_SWEEPS and len(never.confirmed) == 4
 
 
 def test_every_simulated_step_is_counted(monkeypatch):
@@ -175,6 +204,7 @@ def test_samplers():
     assert mixed.shape == (9, 4) and not mixed[:3].any() and mixed[3:5, :2].any() and not mixed[3:5, 2:].any()
 
 
+@pytest.mark.slow
 def test_cart_pole_is_solved_and_the_policy_plays_in_gymnasium():
     found = gb.policy_iteration(gb.environments.CartPole(), key=0)
     assert found.succeeded and len(found.confirmed) == 8 and found.transitions["confirmation"] >= 8 * 300
@@ -187,6 +217,13 @@ def test_cart_pole_is_solved_and_the_policy_plays_in_gymnasium():
         seen, reward, terminated, truncated, _ = theirs.step(action)
         total, over = total + float(reward), terminated or truncated
     assert total == 500
+
+
+def test_the_policy_is_a_plain_function_for_gymnasium():
+    theirs = gymnasium.make("CartPole-v1")
+    seen, _ = theirs.reset(seed=1)
+    action = gb.policies.Greedy(gb.MLP((5, 3, 1), key=0), 2)(seen)
+    assert type(action) is int and theirs.action_space.contains(action)
 
 
 class Pole(gymnasium.Wrapper):

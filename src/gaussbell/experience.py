@@ -65,7 +65,7 @@ class Experience:
         return log
 
     def play(self, policy: Policy, episodes: int, length: int, purpose: str, **options: Any) -> Log:
-        """Whole episodes of a policy, counted; as the process that is evaluated has them."""
+        """Whole episodes of a policy, counted."""
         with _watching(self.env):
             log = play(self.env, policy, episodes=episodes, length=length, **options)
         return self._counted(log, purpose)
@@ -215,9 +215,9 @@ class Replay(eqx.Module):
     episodes of the policy with random actions mixed in.
 
     Arguments: `first` and `more`, how many states of the box are tried before the first sweep and before each
-    other one; `visited`, how many states of the last roll-outs are tried with the actions not taken; `rows`,
-    how many rows a fit has; `explored`, where the state cannot be set, how many steps are played with
-    random actions before each sweep, each with probability `explore`.
+    other one; `visited`, how many states of the last roll-outs are tried with the actions not taken;
+    `rows_a_fit`, how many rows a fit has; `explored`, where the state cannot be set, how many steps are
+    played before each sweep, with random actions with probability `explore`.
     """
 
     first: int = 200
@@ -264,8 +264,7 @@ def _watching(env: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        name = getattr(env, "name", type(env).__name__)
-        raise EnvironmentFailed(f"{name}: {type(error).__name__}: {error}") from error
+        raise EnvironmentFailed(f"{env!r}: {type(error).__name__}: {error}") from error
 
 
 def _take(log: Log, rows: np.ndarray) -> Log:

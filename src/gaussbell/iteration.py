@@ -162,12 +162,13 @@ def policy_iteration(
 
 
 class _Kept(NamedTuple):
-    """A policy with the score of its roll-outs."""
+    """A policy with the mean score of its roll-outs, and the scores of episodes that were to confirm it."""
 
     score: float
     network: Any
     policy: Greedy
     warnings: tuple[str, ...] = ()
+    confirmed: np.ndarray = np.empty(0)
 
 
 class _Run:
@@ -181,7 +182,6 @@ class _Run:
         self.seen = Experience(env, once_key)
         self.draw = _network_maker(network, env)
         self.history: list[Sweep] = []
-        self.confirmed = np.empty(0)
         first = self.draw(self.weights_key)
         self.kept = self.best = _Kept(-np.inf, first, Greedy(first, self.seen.num_actions))
 
@@ -222,9 +222,12 @@ class _Run:
             if now.score >= self.best.score:  # of equals the later one
                 self.best = now
             self._note(now.score, fit, values, earned, log, accepted, redrawn)
-            if self.task.is_met(self.task.score(log)) and self.recipe.stops and self._confirm(now, sweep):
-                self.best = now
-                return PolicyStatus.SOLVED
+            if self.task.is_met(self.task.score(log)) and self.recipe.stops:
+                tried = now._replace(confirmed=self._confirm(now, sweep))
+                solved = self.task.is_confirmed(tried.confirmed)
+                self.best = tried if solved or self.best is now else self.best
+                if solved:
+                    return PolicyStatus.SOLVED
         return PolicyStatus.OUT_OF_SWEEPS
 
     def solution(self, status: PolicyStatus, error: str = "") -> PolicySolution:
@@ -233,7 +236,7 @@ class _Run:
             network=self.best.network,
             status=status,
             score=self.best.score,
-            confirmed=self.confirmed,
+            confirmed=self.best.confirmed,
             history=tuple(self.history),
             transitions=dict(self.seen.counts),
             warnings=self.best.warnings,
@@ -253,8 +256,8 @@ class _Run:
             start=start,
         )
 
-    def _confirm(self, now: _Kept, sweep: int) -> bool:
-        """Fresh episodes, a few at a time, until they are enough or speak against the policy."""
+    def _confirm(self, now: _Kept, sweep: int) -> np.ndarray:
+        """The scores of fresh episodes, played until they are enough or speak against the policy."""
         scores, batch = np.empty(0), self.recipe.rollouts
         for number in range(-(-self.task.confirmations // batch)):
             label = 10**6 + 1000 * sweep + number
@@ -266,8 +269,7 @@ class _Run:
                 assert self.seen.rolled is not None
                 self.seen.rolled = Log.join(self.seen.rolled, log)
                 break
-        self.confirmed = scores
-        return self.task.is_confirmed(scores)
+        return scores
 
     def _note(
         self,

@@ -45,13 +45,6 @@ def save_policy(path: Path | str, solution: PolicySolution) -> Path:
 
     A network of our own kinds, with features before it, is described in full. Of any other the numbers are
     kept, and `load_policy(path, network=...)` needs such a network to fill.
-
-    >>> import gaussbell as gb, tempfile
-    >>> found = gb.policy_iteration(gb.environments.CartPole(), key=0, sweeps=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = gb.load_policy(gb.save_policy(folder + "/pole.json", found))
-    >>> again.status is found.status, again.policy([0, 0, 0.1, 0]) == found.policy([0, 0, 0.1, 0])
-    (True, True)
     """
     try:
         network: Any = {"described": _describe(solution.network)}
