@@ -362,6 +362,14 @@ def test_files_of_other_versions_and_broken_ones(tmp_path):
         gb.load_policy(path)
 
 
+def test_it_starts_from_the_network_it_is_given():
+    network = gb.MLP((5, 4, 1), key=9)
+    recipe = gb.iteration.algorithm_2(10, evaluation_steps=0, rollouts=1)
+    found = gb.policy_iteration(gb.environments.CartPole(), network, key=0, sweeps=1, recipe=recipe)
+    starts = zip(found.network.network.weights, network.weights, strict=True)
+    assert all(np.array_equal(ours, given) for ours, given in starts)
+
+
 def test_mistakes():
     with pytest.raises(ValueError, match="names no goal"):
         gb.policy_iteration(gb.environments.FiniteEnvironment(gb.environments.ChainWalk(4)), key=0)

@@ -132,23 +132,17 @@ def policy_iteration(
     far; an environment that fails on the way ends the iteration with a status.
 
     Arguments: `env`, with actions from a finite set: ours, or `environments.from_gymnasium(...)`; `network`,
-    for a state with the action's number appended, by default two layers of 10 units behind `env.features`; a
-    plain MLP gets the scaled state and action, any other network is taken as it is (`PerAction` for one
-    output an action); `sweeps`, at most; `task`, by default the environment's own; `on_sweep`, called
-    after each sweep.
+    for a state with the action's number appended, from whose weights it starts, or a function from a key that
+    draws one; by default two layers of 10 units behind `env.features`; a plain MLP gets the scaled state and
+    action, any other network is taken as it is (`PerAction` for one output an action); `sweeps`, at most;
+    `task`, by default the environment's own; `recipe`, by default that of `iteration.default_recipe`;
+    `on_sweep`, called after each sweep.
 
     >>> import gaussbell as gb
     >>> found = gb.policy_iteration(gb.environments.CartPole(), key=0, sweeps=1)
     >>> found.status.name, found.policy([0.0, 0.0, 0.1, 0.0]) in (0, 1)
     ('OUT_OF_SWEEPS', True)
     """
-    task = task or getattr(env, "task", None)
-    if not isinstance(task, tasks.Task):
-        raise ValueError(
-            f"task={task!r}: the environment names no goal; give one, such as "
-            "gaussbell.tasks.Earn(at_least=200, length=500)."
-        )
-    recipe = recipe or default_recipe(task)
     run = _Run(env, network, task, recipe, as_key(key), read_count("sweeps", sweeps, 1), on_sweep)
     try:
         status, error = run.iterate(), ""
@@ -175,14 +169,31 @@ class _Run:
     """What policy iteration carries from sweep to sweep."""
 
     def __init__(
-        self, env: Any, network: Any, task: tasks.Task, recipe: Recipe, key: Any, sweeps: int, on_sweep: Any
+        self,
+        env: Any,
+        network: Any,
+        task: tasks.Task | None,
+        recipe: Recipe | None,
+        key: Any,
+        sweeps: int,
+        on_sweep: Any,
     ):
-        self.task, self.recipe, self.sweeps, self.on_sweep = task, recipe, sweeps, on_sweep
         self.weights_key, self.rows_key, self.play_key, once_key = jax.random.split(key, 4)
         self.seen = Experience(env, once_key)
+        task = task or getattr(env, "task", None)
+        if not isinstance(task, tasks.Task):
+            raise ValueError(
+                f"task={task!r}: the environment names no goal; give one, such as "
+                "gaussbell.tasks.Earn(at_least=200, length=500)."
+            )
+        self.task, self.recipe = task, recipe or default_recipe(task)
+        self.sweeps, self.on_sweep = sweeps, on_sweep
+        scaling = env.scaling(q=True)
+        if type(network) is MLP and scaling is not None:
+            network = FeatureNetwork(scaling, network)
         self.draw = _network_maker(network, env)
         self.history: list[Sweep] = []
-        first = self.draw(self.weights_key)
+        first = network if isinstance(network, eqx.Module) else self.draw(self.weights_key)
         self.kept = self.best = _Kept(-np.inf, first, Greedy(first, self.seen.num_actions))
 
     def iterate(self) -> PolicyStatus:
@@ -320,9 +331,6 @@ def _network_maker(network: Any, env: Any) -> Callable[[Any], Any]:
             return drawn if inputs is None else FeatureNetwork(inputs, drawn)
 
         return draw
-    scaling = env.scaling(q=True)
-    if type(network) is MLP and scaling is not None:
-        network = FeatureNetwork(scaling, network)
     return lambda key: _redrawn(network, key)
 
 
