@@ -165,4 +165,5 @@ def _range(scores: Any) -> str:
 
 def _median(numbers: list[float]) -> str:
     low, middle, high = np.quantile(numbers, [0.1, 0.5, 0.9])
-    return f"{middle:,.4g} (80 % between {low:,.4g} and {high:,.4g})"
+    digits = 0 if high >= 100 else 1
+    return f"{middle:,.{digits}f} (80 % between {low:,.{digits}f} and {high:,.{digits}f})"
