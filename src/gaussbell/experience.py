@@ -43,7 +43,8 @@ class Experience:
         self.num_actions: int = env.actions.count
         self.counts = {"training": 0, "roll-outs": 0, "confirmation": 0}
         self.rewards = (np.inf, -np.inf)
-        self.rolled: Log | None = None
+        self.rolled: Log | None = None  # the last roll-outs
+        self.followed: Log | None = None  # those of the policy that is evaluated next
         self.kept: dict[str, Log] = {}
 
     @property
@@ -216,7 +217,9 @@ class Replay(eqx.Module):
 
     Arguments: `first` and `more`, how many states of the box are tried before the first sweep and before each
     other one; `visited`, how many states of the last roll-outs are tried with the actions not taken;
-    `rows_a_fit`, how many rows a fit has; `explored`, where the state cannot be set, how many steps are
+    `rows_a_fit`, how many rows a fit has; `paths`, how many further rows go `ahead` steps along the roll-outs
+    of the evaluated policy, at no cost (single steps say which action is better, paths how good it all is);
+    `explored`, where the state cannot be set, how many steps are
     played before each sweep, with random actions with probability `explore`.
     """
 
@@ -224,6 +227,8 @@ class Replay(eqx.Module):
     more: int = 100
     visited: int = 200
     rows_a_fit: int = 1500
+    paths: int = 0
+    ahead: int = 10
     explored: int = 500
     explore: float = 0.3
 
@@ -242,9 +247,14 @@ class Replay(eqx.Module):
         half = self.rows_a_fit // len(seen.kept)
         rng = host_rng(keys[3])
         parts = [_draw(log, half, rng) for log in seen.kept.values()]
-        return Log.join(*parts).transitions(
+        data = Log.join(*parts).transitions(
             discount=seen.env.discount, policy=_cautious(policy, caution, seen.num_actions)
         )
+        if self.paths == 0 or seen.followed is None:
+            return data
+        log = seen.after_the_end(seen.followed, keys[4])
+        along = log.transitions(discount=seen.env.discount, steps=self.ahead, policy=policy)
+        return Transitions.join(data, along.take(rng.choice(len(log), self.paths)))
 
     def _keep_visited(self, seen: Experience, key: Any) -> None:
         """The steps of the last roll-outs, and what the other actions would have done there."""

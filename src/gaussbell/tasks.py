@@ -14,6 +14,9 @@ from jaxtyping import Float, PRNGKeyArray
 from gaussbell.logs import Log
 from gaussbell.precision import host_rng, read_count
 
+FEW = 20
+"""Episodes before which a mean score refutes nothing."""
+
 
 def lengths(log: Log) -> np.ndarray:
     """The number of steps of each episode."""
@@ -61,6 +64,13 @@ class Task(eqx.Module):
     def starts(self, env: Any, count: int, key: PRNGKeyArray | int) -> Float[np.ndarray, "E d"] | None:
         """The states that confirming episodes start from; None for the environment's own."""
         return None
+
+
+def _falls_short(scores: Any, wanted: float) -> bool:
+    """Is the mean of twenty or more scores below what is wanted by three standard errors?"""
+    scores = np.asarray(scores)
+    few = len(scores) < FEW
+    return not few and bool(scores.mean() + 3 * scores.std() / np.sqrt(len(scores)) < wanted)
 
 
 class Survive(Task):
@@ -118,6 +128,9 @@ class Reach(Task):
     def is_met(self, scores: Any) -> bool:
         return bool(np.mean(scores) >= -self.within)
 
+    def is_refuted(self, scores: Any) -> bool:
+        return _falls_short(scores, -self.within)
+
 
 class Earn(Task):
     """A mean return of at least `at_least`: how Gymnasium states its thresholds.
@@ -136,3 +149,6 @@ class Earn(Task):
 
     def is_met(self, scores: Any) -> bool:
         return bool(np.mean(scores) >= self.at_least)
+
+    def is_refuted(self, scores: Any) -> bool:
+        return _falls_short(scores, self.at_least)

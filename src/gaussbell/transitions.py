@@ -110,6 +110,40 @@ class Transitions(eqx.Module):
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Transitions(**{name: np.asarray(value)[np.asarray(rows)] for name, value in given.items()})
 
+    @staticmethod
+    def join(*parts: "Transitions") -> "Transitions":
+        """The rows of all parts, each row counting the same; those with fewer successors get improbable ones.
+
+        >>> import gaussbell as gb
+        >>> one = gb.Transitions([[0.0]], [1.0], [[1.0]])
+        >>> two = gb.Transitions([[0.0]], [1.0], [[[1.0], [2.0]]])
+        >>> gb.Transitions.join(one, two).probability.tolist()
+        [[1.0, 0.0], [0.5, 0.5]]
+        """
+        count = max(part.num_successors for part in parts)
+        wide = [part._widened(count) for part in parts]
+        return Transitions(
+            **{
+                name: np.concatenate([np.asarray(fields[name]) for fields in wide])
+                for name, value in wide[0].items()
+                if value is not None
+            }
+        )
+
+    def _widened(self, count: int) -> dict[str, Any]:
+        """All fields but the weights, with `count` successors a row, the added ones of probability zero."""
+        fields = {name: value for name, value in vars(self).items() if name != "weight"}
+        if count == 1:
+            return fields
+        rows, have = len(self), self.num_successors
+        for name in ("next_state", "discount", "next_action"):
+            if (value := fields[name]) is not None:
+                value = np.asarray(value).reshape(rows, have, *value.shape[self.next_state.ndim - 1 :])
+                fields[name] = np.concatenate([value] + [value[:, -1:]] * (count - have), axis=1)
+        known = np.ones((rows, 1)) if self.probability is None else np.asarray(self.probability)
+        fields["probability"] = np.pad(known, [(0, 0), (0, count - have)])
+        return fields
+
     def reweighted(self, weight: Any) -> "Transitions":
         """The same rows, each counting as `weight` (N,) says."""
         return eqx.tree_at(lambda data: data.weight, self, _column("weight", weight, len(self)))
