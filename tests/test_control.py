@@ -21,6 +21,8 @@ def measured(cell):
             "uniform": agreement | {"correlation": 0.9},
             "visited": agreement,
         }
+    if cell["study"] == "improve":
+        return {"before": 9.0, "after": 36.0, "correlation": 0.7, "matters_where_visited": 0.5, "right": 0.9}
     run = {
         "status": "SOLVED" if cell["seed"] != 2 else "OUT_OF_SWEEPS",
         "sweeps": 4,
@@ -42,7 +44,7 @@ def test_it_goes_on_where_it_stopped_and_tells_by_tables_and_a_figure(tmp_path, 
             raise KeyboardInterrupt
         return measured(cell)
 
-    for name in ("_solve", "_method", "_ending", "_q"):
+    for name in ("_solve", "_method", "_ending", "_improve", "_q"):
         monkeypatch.setattr(control, name, measure)
     with pytest.raises(KeyboardInterrupt):
         control.run(SMALL, tmp_path)
@@ -54,6 +56,7 @@ def test_it_goes_on_where_it_stopped_and_tells_by_tables_and_a_figure(tmp_path, 
     for text in (
         "| cart-pole | 1 of 2 | 4 (4 to 4) |",
         "0 of 2 hold 2,000",
+        "| cart-pole, poor policy (9; actions matter in 50%) | end | 36, 90%, 0.70 |",
         "| given | visited | not defined |",
     ):
         assert text in summary

@@ -327,18 +327,19 @@ def _network_maker(network: Any, env: Any) -> Callable[[Any], Any]:
             raise ValueError(f"network={network!r}: give a network, or a function from a key that makes one.")
         return network
     if network is None:
-        inputs = env.features(None, q=True)
-        count = env.width + 1
-        width = count if inputs is None else input_features.width(inputs, count)
-        template: Any = MLP((width, 10, 10, 1), key=0)
-
-        def draw(key: Any) -> Any:
-            weights = tuple(FIRST_WEIGHTS * w for w in MLP(template.sizes, key=key).weights)
-            drawn = eqx.tree_at(lambda net: net.weights, template, weights)
-            return drawn if inputs is None else FeatureNetwork(inputs, drawn)
-
-        return draw
+        return lambda key: default_network(env, key)
     return lambda key: _redrawn(network, key)
+
+
+def default_network(env: Any, key: PRNGKeyArray | int) -> Any:
+    """Two layers of 10 units behind the environment's features, with small weights, for Q-factors."""
+    inputs = env.features(None, q=True)
+    count = env.width + 1
+    width = count if inputs is None else input_features.width(inputs, count)
+    network = MLP((width, 10, 10, 1), key=key)
+    weights = tuple(FIRST_WEIGHTS * array for array in network.weights)
+    network = eqx.tree_at(lambda net: net.weights, network, weights)
+    return network if inputs is None else FeatureNetwork(inputs, network)
 
 
 def _redrawn(network: Any, key: Any) -> Any:
@@ -367,6 +368,7 @@ __all__ = [
     "Uniform",
     "Visited",
     "algorithm_2",
+    "default_network",
     "default_recipe",
     "policy_iteration",
 ]

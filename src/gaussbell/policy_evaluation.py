@@ -24,8 +24,6 @@ from gaussbell.transitions import Transitions
 
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """The numbers of steps that "auto" tries."""
-MOST_ROWS = 8000
-"""Rows of a fit at most: more cost time and add little; longer paths use up the rest."""
 FEWEST_ROWS = 20
 CHECKED_STATES = (256, 1024)
 """Held-out paths, at least and at most: as many as the budget itself would pay for, within these bounds."""
@@ -92,6 +90,7 @@ def evaluate_policy(
     states: Callable[[int, Any], Any] | None = None,
     solver: Solver | None = None,
     max_steps: int = 200,
+    most_rows: int = 8000,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> PolicyEvaluation:
     """The value of `policy` in a simulator: choose the number of steps, sample, fit, and estimate the error.
@@ -112,7 +111,8 @@ def evaluate_policy(
     `q`, for Q-factors; `successors`, how many paths each row averages, by default 1, or 8 if env or policy
     are random; `states`, a function of a number and a key to as many states, to start rows and checks
     elsewhere than uniformly in the box (`rollouts.mixed_states` makes one); `solver`, by default
-    LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier where held-out paths say so.
+    LevenbergMarquardt(); `max_steps`, of the solver: the fit ends earlier where held-out paths say so;
+    `most_rows`, of a fit: more cost time, and add little unless the value is rugged.
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum(discount=0.9)
@@ -122,6 +122,7 @@ def evaluate_policy(
     True
     """
     budget = read_count("budget", budget, 1)
+    most_rows = read_count("most_rows", most_rows, 1)
     noisy = bool(getattr(env, "noisy", False)) or is_noisy(policy)
     successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
     fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
@@ -130,7 +131,7 @@ def evaluate_policy(
 
     def sample(candidate: Any) -> Transitions:
         cost = int(read_horizons(candidate)[-1]) * successors
-        rows = min(budget // cost, MOST_ROWS)
+        rows = min(budget // cost, most_rows)
         if rows < 1:
             raise ValueError(f"budget={budget}: one row of {cost} simulated steps does not fit; give more.")
         state = None if states is None else states(rows, fit_key)
