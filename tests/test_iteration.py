@@ -76,7 +76,7 @@ def test_algorithm_2_by_hand():
     once = jax.random.split(jax.random.key(7), 4)[3]
     seen, at = Experience(env, once), raw
     for _ in range(2):
-        data = recipe.rows.rows(seen, gb.policies.Greedy(at, 2), 0.0, 0, jax.random.key(0))
+        data = recipe.rows.rows(seen, gb.policies.Greedy(at, 2), 0.0, jax.random.key(0))
         at = gb.evaluate(at, data, solver=gb.GaussNewton(0.1, 1e-5), max_steps=4, tolerance=1e-5).network
     for ours, by_hand in zip(found.network.network.weights, at.network.weights, strict=True):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-9)
@@ -89,7 +89,7 @@ def test_states_are_drawn_once_or_every_sweep():
     keys, policy = jax.random.split(jax.random.key(1)), gb.policies.Constant(0)
     for once in (True, False):
         rows = Fresh(Uniform(5), once=once)
-        first, second = (rows.rows(seen, policy, 0.0, 0, key) for key in keys)
+        first, second = (rows.rows(seen, policy, 0.0, key) for key in keys)
         assert np.array_equal(first.state, second.state) == once
         assert np.array_equal(first.state[0], first.state[1]) and list(first.action[:2, 0]) == [0, 1]
 
@@ -174,7 +174,7 @@ def test_replayed_rows_are_the_process_that_is_evaluated():
     seen = Experience(env, jax.random.key(0))
     seen.rolled = seen.play(gb.policies.Constant(1), 3, 500, "roll-outs", key=0)
     data = Replay(first=20, more=5, visited=100, rows_a_fit=200).rows(
-        seen, gb.policies.Constant(0), 0.0, 0, jax.random.key(1)
+        seen, gb.policies.Constant(0), 0.0, jax.random.key(1)
     )
     assert len(data) == 200 and np.all(np.asarray(data.discount) == env.discount)
     again = env.simulate(
@@ -189,7 +189,7 @@ def test_replayed_rows_are_the_process_that_is_evaluated():
 def test_caution_is_the_probability_of_a_random_action():
     seen = Experience(gb.environments.CartPole(), jax.random.key(0))
     rows = Replay(first=5, rows_a_fit=10)
-    data = rows.rows(seen, gb.policies.Constant(1), 0.2, 0, jax.random.key(1))
+    data = rows.rows(seen, gb.policies.Constant(1), 0.2, jax.random.key(1))
     np.testing.assert_allclose(np.asarray(data.probability), np.tile([0.1, 0.9], (10, 1)))
 
 

@@ -184,7 +184,7 @@ class Fresh(eqx.Module):
     once: bool = False
     successors: int = 1
 
-    def rows(self, seen: Experience, policy: Policy, caution: float, sweep: int, key: Any) -> Transitions:
+    def rows(self, seen: Experience, policy: Policy, caution: float, key: Any) -> Transitions:
         """The rows of one sweep."""
         draw, paths = jax.random.split(seen.key if self.once else key)
         state = self.states(seen, draw)
@@ -232,15 +232,15 @@ class Replay(eqx.Module):
     explored: int = 500
     explore: float = 0.3
 
-    def rows(self, seen: Experience, policy: Policy, caution: float, sweep: int, key: Any) -> Transitions:
+    def rows(self, seen: Experience, policy: Policy, caution: float, key: Any) -> Transitions:
         """The rows of one sweep."""
         keys = jax.random.split(key, 6)
         if seen.is_settable:
-            state = Uniform(self.first if sweep == 0 else self.more)(seen, keys[0])
+            state = Uniform(self.more if seen.kept else self.first)(seen, keys[0])
             if len(state):
                 seen.keep("uniform", seen.attempt(*seen.all_actions(state), keys[1]))
         else:
-            noisy = EpsilonGreedy(policy, seen.num_actions, self.explore if sweep else 1.0)
+            noisy = EpsilonGreedy(policy, seen.num_actions, self.explore if seen.kept else 1.0)
             seen.keep("visited", seen.after_the_end(seen.explore(noisy, self.explored, keys[0]), keys[1]))
         if seen.rolled is not None:
             self._keep_visited(seen, keys[2])

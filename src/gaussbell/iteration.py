@@ -68,7 +68,9 @@ class Recipe(NamedTuple):
     """The choices of policy iteration: rows, evaluation, acceptance, and roll-outs after each sweep.
 
     Arguments: `rows`, Replay or Fresh; `evaluation`; `acceptance`, NotWorse or Always; `rollouts`, how many
-    after each sweep; `stops`, whether a confirmed policy ends the iteration.
+    after each sweep; `stops`, whether a confirmed policy ends the iteration; `attempt`, after how many sweeps
+    an unsolved run starts over, with fresh weights and none of the rows: what goes wrong early lives on in
+    what was visited, and most runs need few sweeps.
     """
 
     rows: Any = Replay()
@@ -76,6 +78,7 @@ class Recipe(NamedTuple):
     acceptance: Any = NotWorse()
     rollouts: int = 2
     stops: bool = True
+    attempt: int | None = None
 
 
 def algorithm_2(
@@ -112,7 +115,7 @@ def default_recipe(task: tasks.Task) -> Recipe:
     more roll-outs, and rows along their paths, which tell how far away the goal is.
     """
     if isinstance(task, tasks.Survive):
-        return Recipe()
+        return Recipe(attempt=10)
     rows = Replay(more=20, visited=600, paths=700)
     return Recipe(rows, Evaluation(caution=0.1), NotWorse(slack=0.3), rollouts=10)
 
@@ -201,15 +204,17 @@ class _Run:
         self.draw = _network_maker(network, env)
         self.history: list[Sweep] = []
         first = network if isinstance(network, eqx.Module) else self.draw(self.weights_key)
-        self.kept = self.best = _Kept(-np.inf, first, Greedy(first, self.seen.num_actions))
+        self.kept = self.best = self._untried(first)
 
     def iterate(self) -> PolicyStatus:
-        rejections = 0
-        self.seen.rolled = self.seen.followed = self._play(self.kept.policy, 0, "roll-outs")
+        rejections, attempt = 0, self.recipe.attempt or self.sweeps
         for sweep in range(self.sweeps):
+            if sweep % attempt == 0:
+                rejections = 0
+                self._begin(sweep)
             rows_key = jax.random.fold_in(self.rows_key, sweep)
             evaluation = self.recipe.evaluation
-            data = self.recipe.rows.rows(self.seen, self.kept.policy, evaluation.caution, sweep, rows_key)
+            data = self.recipe.rows.rows(self.seen, self.kept.policy, evaluation.caution, rows_key)
             start = self.kept.network if evaluation.persistent else self._fresh(sweep)
             fit = evaluate(
                 start,
@@ -235,8 +240,7 @@ class _Run:
             if accepted:
                 self.kept, self.seen.followed = now, log
             elif redrawn:
-                rejections, fresh = 0, self._fresh(sweep)
-                self.kept = _Kept(-np.inf, fresh, Greedy(fresh, self.seen.num_actions))
+                rejections, self.kept = 0, self._untried(self._fresh(sweep))
             if now.score >= self.best.score:  # of equals the later one
                 self.best = now
             self._note(now.score, fit, values, earned, log, accepted, redrawn)
@@ -247,6 +251,13 @@ class _Run:
                 if solved:
                     return PolicyStatus.SOLVED
         return PolicyStatus.OUT_OF_SWEEPS
+
+    def _begin(self, sweep: int) -> None:
+        """Start, or start over: with rows still to come, and roll-outs of a policy still to be evaluated."""
+        if sweep > 0:
+            self.seen.kept.clear()
+            self.kept = self._untried(self._fresh(sweep - 1))
+        self.seen.rolled = self.seen.followed = self._play(self.kept.policy, 10**5 + sweep, "roll-outs")
 
     def solution(self, status: PolicyStatus, error: str = "") -> PolicySolution:
         return PolicySolution(
@@ -260,6 +271,10 @@ class _Run:
             warnings=self.best.warnings,
             error=error,
         )
+
+    def _untried(self, network: Any) -> _Kept:
+        """A policy that any other is better than."""
+        return _Kept(-np.inf, network, Greedy(network, self.seen.num_actions))
 
     def _fresh(self, sweep: int) -> Any:
         return self.draw(jax.random.fold_in(self.weights_key, sweep + 1))

@@ -39,7 +39,7 @@ OURS = "Levenberg-Marquardt"
 class Settings(NamedTuple):
     """What is run."""
 
-    cart_seeds: tuple[int, ...] = tuple(range(1000, 1020))
+    cart_seeds: tuple[int, ...] = tuple(range(2000, 2020))
     other_seeds: tuple[int, ...] = tuple(range(1100, 1110))
     sweeps: int = 40
     fresh_starts: int = 1000
@@ -207,7 +207,7 @@ def _improve(settings: Settings, cell: Cell) -> dict[str, Any]:
     keys = [as_key(10 * cell["seed"] + k) for k in range(6)]
     seen = Experience(env, keys[0])
     seen.rolled = seen.play(policy, 10, env.task.length, "roll-outs", key=keys[1])
-    data = Fresh(STATES, steps=cell["steps"]).rows(seen, policy, 0.0, 0, keys[2])
+    data = Fresh(STATES, steps=cell["steps"]).rows(seen, policy, 0.0, keys[2])
     fit = gb.evaluate(
         gb.iteration.default_network(env, keys[3]), data, solver=gb.LevenbergMarquardt(), max_steps=150
     )
