@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench figures values control offline clean
+.PHONY: demo test test-slow lint format bench figures values control offline dqn clean
 
 demo: $(READY)
 	$(BIN)/gaussbell evaluate mountain-car --out runs/demo
@@ -50,6 +50,10 @@ control: $(READY)
 # Beside d3rlpy's FQE if FQE_PYTHON names the Python of an environment that has it.
 offline: $(READY)
 	$(BIN)/python benchmarks/offline.py --out $(BENCH) $(if $(FQE_PYTHON),--fqe-python $(FQE_PYTHON))
+
+# Beside Stable-Baselines3's DQN if DQN_PYTHON names the Python of an environment that has it.
+dqn: $(READY)
+	$(BIN)/python benchmarks/control_peers.py --out $(BENCH) $(if $(DQN_PYTHON),--dqn-python $(DQN_PYTHON))
 
 clean:
 	rm -rf .venv runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -66,5 +66,7 @@ def test_held_out_error_ends_a_fit():
 def test_messages():
     with pytest.raises(ValueError, match="steps='most': give 'auto'"):
         gb.evaluate_policy(PENDULUM, brake, steps="most", key=0)
+    with pytest.raises(ValueError, match="most_rows"):
+        gb.evaluate_policy(PENDULUM, brake, most_rows=0, key=0)
     with pytest.raises(ValueError, match="budget=10: one row of 100 simulated steps does not fit"):
         gb.evaluate_policy(PENDULUM, brake, budget=10, steps=100, key=0)

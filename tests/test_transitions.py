@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
+from gaussbell.residuals import bellman_problem
 
 STATE, REWARD, NEXT = np.zeros((3, 2)), np.zeros(3), np.ones((3, 2))
 
@@ -35,6 +36,39 @@ def test_successor_of_an_end_is_not_read():
     wanted = gb.Transitions(STATE, REWARD, NEXT, discount=[0.9, 0.0, 0.9])
     assert float(gb.msbe(network, ended)) == pytest.approx(float(gb.msbe(network, wanted)), rel=1e-14)
     assert bool(jnp.isfinite(gb.linearise(network, ended).gradient()).all())
+
+
+def test_joined_rows_have_the_residuals_of_their_parts():
+    rng = np.random.default_rng(0)
+    single = gb.Transitions(
+        rng.normal(size=(4, 2)),
+        rng.normal(size=4),
+        rng.normal(size=(4, 2)),
+        0.9,
+        None,
+        [0, 1, 0, 1],
+        [1, 1, 0, 0],
+    )
+    double = gb.Transitions(
+        rng.normal(size=(3, 2)),
+        rng.normal(size=3),
+        rng.normal(size=(3, 2, 2)),
+        rng.uniform(size=(3, 2)),
+        None,
+        [0, 1, 0],
+        [[0, 1]] * 3,
+        [[0.2, 0.8]] * 3,
+    )
+    network = gb.MLP((3, 4, 1), key=0)
+    joined = gb.Transitions.join(single, double)
+
+    def residuals(data):
+        problem = bellman_problem(network, data)
+        return np.asarray(problem.residual(problem.pack(network))) / np.sqrt(np.asarray(data.weight))
+
+    apart = np.concatenate([residuals(single), residuals(double)])
+    np.testing.assert_allclose(residuals(joined), apart, atol=1e-14)
+    assert gb.Transitions.join(single, single).probability is None and len(joined) == 7
 
 
 def test_q_factors_append_the_action():
