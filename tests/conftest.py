@@ -16,9 +16,14 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 
 hypothesis.settings.register_profile(
-    "gaussbell", deadline=None, derandomize=True, max_examples=25, database=None
+    "gaussbell", deadline=None, derandomize=True, max_examples=20, database=None
 )
 hypothesis.settings.load_profile("gaussbell")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest first, so that no process waits for another at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/test_readme", "tests/test_precision")))
 
 
 @pytest.fixture(scope="module", autouse=True)
