@@ -41,6 +41,8 @@ def benchmark(name):
 def test_benchmark_tables_come_from_the_records():
     offline = benchmark("offline").summary(json.loads((ROOT / "docs/bench/offline.json").read_text()))
     assert offline.strip() in README
+    peers = benchmark("control_peers")
+    assert peers.summary(json.loads((ROOT / "docs/bench/control_peers.json").read_text())).strip() in README
     draw = benchmark("draw")
     summary = draw.summary(json.loads((ROOT / "docs/bench/peers.json").read_text()))
     assert (ROOT / "docs/bench/summary.md").read_text() == summary
