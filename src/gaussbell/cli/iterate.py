@@ -81,12 +81,16 @@ def _watched(env: Any, seed: int, sweeps: int, *, show: bool) -> gb.PolicySoluti
     if not show:
         with notes.status(f"seed {seed}"):
             return gb.policy_iteration(env, key=seed, sweeps=sweeps)
-    with Live(table, console=screen, refresh_per_second=4):
 
-        def add(sweep: Any) -> None:
-            table.add_row(str(table.row_count + 1), *_cells(sweep))
+    def add(sweep: Any) -> None:
+        table.add_row(str(table.row_count + 1), *_cells(sweep))
 
-        return gb.policy_iteration(env, key=seed, sweeps=sweeps, on_sweep=add)
+    try:
+        with Live(table, console=screen, refresh_per_second=4):
+            return gb.policy_iteration(env, key=seed, sweeps=sweeps, on_sweep=add)
+    finally:
+        if not screen.is_terminal:
+            screen.line()  # Live ends the table's last line only on a terminal
 
 
 def _cells(sweep: Any) -> tuple[str, ...]:
