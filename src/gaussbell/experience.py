@@ -219,8 +219,8 @@ class Replay(eqx.Module):
     other one; `visited`, how many states of the last roll-outs are tried with the actions not taken;
     `rows_a_fit`, how many rows a fit has; `paths`, how many further rows go `ahead` steps along the roll-outs
     of the evaluated policy, at no cost (single steps say which action is better, paths how good it all is);
-    `explored`, where the state cannot be set, how many steps are
-    played before each sweep, with random actions with probability `explore`.
+    `explored`, where the state cannot be set, how many steps are played before each sweep, with random
+    actions with probability `explore`.
     """
 
     first: int = 200

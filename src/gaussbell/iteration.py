@@ -111,8 +111,9 @@ def algorithm_2(
 def default_recipe(task: tasks.Task) -> Recipe:
     """The recipe for a task.
 
-    Where the aim is to go on: much caution and few roll-outs. Where it is to get somewhere: little caution,
-    more roll-outs, and rows along their paths, which tell how far away the goal is.
+    Where the aim is to go on: much caution, few roll-outs, and starting over after ten sweeps. Where it is to
+    get somewhere: little caution, more roll-outs, rows along their paths, which tell how far away the goal
+    is, and some forgiveness for a worse score.
     """
     if isinstance(task, tasks.Survive):
         return Recipe(attempt=10)
@@ -136,8 +137,8 @@ def policy_iteration(
         Q(s, a) = reward + discount Q(s', policy(s')),    policy'(s) = argmax_a Q(s, a)
 
     By default single steps are kept and serve every later evaluation, a policy is kept only if roll-outs say
-    that it is no worse, after four rejections the weights are drawn afresh, and "solved" is said only after
-    fresh episodes confirmed it. The best policy seen is returned in any case. `Recipe` holds these choices;
+    that it is no worse (or, on the way to a goal, not much worse), after four rejections the weights are
+    drawn afresh, and "solved" is said only after fresh episodes confirmed it. The best policy seen is returned in any case. `Recipe` holds these choices;
     `iteration.algorithm_2(...)` makes the paper's. Ctrl-C raises IterationInterrupted with the best policy so
     far; an environment that fails on the way ends the iteration with a status.
 
