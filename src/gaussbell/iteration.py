@@ -138,9 +138,10 @@ def policy_iteration(
 
     By default single steps are kept and serve every later evaluation, a policy is kept only if roll-outs say
     that it is no worse (or, on the way to a goal, not much worse), after four rejections the weights are
-    drawn afresh, and "solved" is said only after fresh episodes confirmed it. The best policy seen is returned in any case. `Recipe` holds these choices;
-    `iteration.algorithm_2(...)` makes the paper's. Ctrl-C raises IterationInterrupted with the best policy so
-    far; an environment that fails on the way ends the iteration with a status.
+    drawn afresh, and "solved" is said only after fresh episodes confirmed it. The best policy seen is
+    returned in any case. `Recipe` holds these choices; `iteration.algorithm_2(...)` makes the paper's.
+    Ctrl-C raises IterationInterrupted with the best policy so far; an environment that fails on the way ends
+    the iteration with a status.
 
     Arguments: `env`, with actions from a finite set: ours, or `environments.from_gymnasium(...)`; `network`,
     for a state with the action's number appended, from whose weights it starts, or a function from a key that
