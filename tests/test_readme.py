@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaussbell.cli import app
-from gaussbell.experiments import noise, star, values
+from gaussbell.experiments import control, noise, star, values
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -29,6 +29,13 @@ def test_tables_come_from_the_records(experiment):
     summary = experiment.summarise(json.loads((folder / "record.json").read_text()))
     assert (folder / "summary.md").read_text() == summary
     assert summary.strip() in README
+
+
+def test_the_table_of_control_comes_from_the_record():
+    folder = ROOT / "docs/control"
+    summary = control.summarise(json.loads((folder / "record.json").read_text()))
+    assert (folder / "summary.md").read_text() == summary
+    assert summary.split("\n\n")[0] in README
 
 
 def benchmark(name):

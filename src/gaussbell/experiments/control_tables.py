@@ -53,7 +53,7 @@ def summarise(record: dict[str, Any]) -> str:
         "",
         f"Solved, and the median of the best mean steps survived, in {settings['few_sweeps']} sweeps.",
         "",
-        "| problem, ending | " + " | ".join(f"{n} steps" for n in settings["steps"]) + " |",
+        "| problem, ending | " + " | ".join(f"n = {n}" for n in settings["steps"]) + " |",
         "|---|" + "---|" * len(settings["steps"]),
     ]
     for problem in (CART, CAR):
@@ -139,7 +139,14 @@ def _median(runs: list[Cell], field: str) -> float:
     return float(np.median([run[field] for run in runs]))
 
 
-def _middle(numbers: list[float], form: str = ",.4g") -> str:
+def _middle(numbers: list[float], form: str = "") -> str:
     if not numbers:
         return "not defined"
-    return f"{np.median(numbers):{form}} ({min(numbers):{form}} to {max(numbers):{form}})"
+    return (
+        f"{_plain(np.median(numbers), form)} ({_plain(min(numbers), form)} to {_plain(max(numbers), form)})"
+    )
+
+
+def _plain(number: Any, form: str) -> str:
+    """Four digits or so, large numbers in full, unless a form is given."""
+    return f"{number:{form or (',.0f' if number >= 1000 else '.4g')}}"
