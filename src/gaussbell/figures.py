@@ -19,7 +19,9 @@ except ImportError as error:
     raise ImportError("Figures need matplotlib: pip install 'gaussbell[figures]'.") from error
 
 # Okabe and Ito's palette, which people with any colour vision can tell apart.
-BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#666666"
+BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+GREY = "#666666"
+PALETTE = (BLUE, ORANGE, GREEN, VERMILION, PURPLE)
 
 STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -38,14 +40,17 @@ STYLE: dict[Any, Any] = {
 
 
 @contextlib.contextmanager
-def panels(count: int, *, title: str, caption: str) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure with `count` panels side by side, a title above and a caption below."""
+def panels(
+    count: int, *, title: str, caption: str, rows: int = 1, size: tuple[float, float] = (4.6, 4.2)
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure with `rows` rows of `count` panels of a size in inches, a title above and a caption below."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * count, 4.2), layout="constrained")
+        width, height = size[0] * count, size[1] * rows
+        figure = Figure(figsize=(width, height), layout="constrained")
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        caption = textwrap.fill(caption, width=64 * count)
+        caption = textwrap.fill(caption, width=int(14 * width))
         figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=GREY)
-        yield figure, list(figure.subplots(1, count, squeeze=False)[0])
+        yield figure, list(figure.subplots(rows, count, squeeze=False).ravel())
 
 
 def falling_curve(axes: Axes, curve: Sequence[float], *, label: str, colour: str, marker: str) -> None:
@@ -54,7 +59,7 @@ def falling_curve(axes: Axes, curve: Sequence[float], *, label: str, colour: str
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def falling_curves(axes: Axes, curves: Sequence[Sequence[float]], *, label: str, colour: str) -> None:
+def falling_curves(axes: Axes, curves: Sequence[Any], *, label: str, colour: str) -> None:
     """Many runs on a logarithmic axis, each thin, and their median bold.
 
     A run that ended counts in the median with its last positive number.
@@ -70,12 +75,59 @@ def falling_curves(axes: Axes, curves: Sequence[Sequence[float]], *, label: str,
 
 
 def successive_errors(
-    axes: Axes, curves: Sequence[Sequence[float]], *, label: str, colour: str, marker: str
+    axes: Axes, curves: Sequence[Any], *, label: str, colour: str, marker: str
 ) -> None:
     """Each error against the one before it, on logarithmic axes: the slope is the order of convergence."""
     before = [y for curve in curves for y in curve[:-1]]
     after = [y for curve in curves for y in curve[1:]]
     axes.loglog(before, after, marker, color=colour, ms=3.5, alpha=0.45, mec="none", label=label)
+
+
+def boxes(axes: Axes, columns: Sequence[Any], places: Any, colour: str, label: str) -> None:
+    """A narrow box plot of each column, from the smallest to the largest."""
+    drawn = axes.boxplot(
+        list(columns),
+        positions=places,
+        widths=0.3,
+        whis=(0, 100),
+        patch_artist=True,
+        manage_ticks=False,
+        medianprops={"color": "black"},
+        boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+    )
+    drawn["boxes"][0].set_label(label)
+
+
+def heat(axes: Axes, x: Any, y: Any, table: Any, low: float, high: float) -> Any:
+    """A table of numbers by x (rows) and y as colours between two bounds."""
+    axes.grid(visible=False)
+    return axes.pcolormesh(
+        np.asarray(x),
+        np.asarray(y),
+        np.asarray(table).T,
+        cmap="cividis",
+        vmin=low,
+        vmax=high,
+        shading="nearest",
+        rasterized=True,
+    )
+
+
+def contour_levels(tables: Sequence[np.ndarray], count: int = 9) -> np.ndarray:
+    """Levels that span all tables, without their outermost twentieths."""
+    numbers = np.concatenate([table.ravel() for table in tables])
+    low, high = np.nanquantile(numbers[np.isfinite(numbers)], [0.05, 0.95])
+    return np.linspace(low, max(high, low + 1e-3), count)
+
+
+def contours(axes: Axes, x: Any, y: Any, table: np.ndarray, levels: np.ndarray) -> Any:
+    """Filled contours of a table by y (rows) and x on logarithmic axes, with a dot for each number."""
+    drawn = axes.contourf(x, y, table, levels=levels, cmap="cividis", extend="both")
+    axes.plot(*(np.ravel(part) for part in np.meshgrid(x, y)), ".", color="white", ms=2)
+    axes.set(xscale="log", yscale="log")
+    return drawn
 
 
 def draw_evaluation(record: dict[str, Any]) -> Figure:

@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, iterate, reproduce."""
+"""The command line: gaussbell evaluate, iterate, reproduce, list, check."""
 
 import enum
 import sys
@@ -9,12 +9,20 @@ from typing import Annotated, Any
 import typer
 
 import gaussbell as gb
-from gaussbell import records
 from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.mountain_car import evaluate_mountain_car
 from gaussbell.cli.offline import evaluate_data
+from gaussbell.cli.reproduce import (
+    OWN,
+    check_studies,
+    choose_studies,
+    list_studies,
+    reproduce_own,
+    reproduce_studies,
+)
 from gaussbell.cli.screen import check_writable, escape, notes, screen
 from gaussbell.cli.star import Method, evaluate_star
+from gaussbell.experiments.scale import Scale
 
 app = typer.Typer(
     help="Second-order Bellman residual minimisation.",
@@ -27,13 +35,6 @@ app = typer.Typer(
 class Problem(enum.StrEnum):
     STAR = "star"
     MOUNTAIN_CAR = "mountain-car"
-
-
-class Experiment(enum.StrEnum):
-    STAR = "star"
-    VALUES = "values"
-    NOISE = "noise"
-    CONTROL = "control"
 
 
 def _show_version(wanted: bool) -> None:
@@ -152,50 +153,57 @@ def iterate(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[Experiment, typer.Argument(help="Which experiment.")],
-    out: Annotated[Path, typer.Option(help="Folder for the record, the figure and the summary.")] = Path(
-        "runs/reproduce"
+    experiment: Annotated[
+        str, typer.Argument(help="Which experiment, or all of the paper's; `gaussbell list` names them.")
+    ] = "all",
+    scale: Annotated[
+        Scale, typer.Option(help="How much: seconds, minutes, or as in the paper.")
+    ] = Scale.QUICK,
+    out: Annotated[Path, typer.Option(help="Folder for records, figures and tables.")] = Path(
+        "runs/reproduction"
     ),
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one a core.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, to use its workers instead.")
+    ] = None,
 ) -> None:
-    """Run an experiment; write its record, figure and summary.
+    """Run experiments; write their records, figures and verdicts.
 
-    `values` and `control` take long; interrupted, they go on where they stopped.
+    Interrupted, it goes on where it stopped.
     """
-    from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
-    from gaussbell.experiments import control, noise, star, values  # noqa: PLC0415
-
+    if experiment in OWN:
+        reproduce_own(experiment, out)
+        return
+    names = choose_studies(experiment)
     check_writable(out)
-    with notes.status(f"{experiment}: running") as status:
+    reproduce_studies(names, scale, out, workers=workers, scheduler=scheduler)
 
-        def tell(text: str) -> None:
-            status.update(f"{experiment}: {text}")
-            if not notes.is_terminal:
-                notes.print(text, highlight=False, soft_wrap=True)
 
-        run: dict[Experiment, Callable[[], dict[str, Any]]] = {
-            Experiment.STAR: lambda: star.run(star.Settings()),
-            Experiment.VALUES: lambda: values.run(values.Settings(), out, tell),
-            Experiment.NOISE: lambda: noise.run(noise.Settings(), tell),
-            Experiment.CONTROL: lambda: control.run(control.Settings(), out, tell),
-        }
-        record = run[experiment]()
-    modules = {"star": star, "values": values, "noise": noise, "control": control}
-    module: Any = modules[experiment]
-    picture = "convergence.png" if experiment is Experiment.STAR else f"{experiment}.png"
-    records.write(out / "record.json", record)
-    record = records.read(out / "record.json")
-    figures.save(module.draw(record), out / picture)
-    summary = module.summarise(record)
-    records.write_text(out / "summary.md", summary)
-    screen.print(summary, highlight=False, soft_wrap=True, markup=False)
-    notes.print(f"Wrote {escape(str(out))}: record.json, {picture}, summary.md.", highlight=False)
+@app.command(name="list")
+def list_experiments() -> None:
+    """The experiments that `reproduce` knows."""
+    list_studies()
+
+
+@app.command()
+def check(
+    experiment: Annotated[str, typer.Argument(help="Which experiment, or all.")] = "all",
+    scale: Annotated[Scale, typer.Option(help="Which scale was run.")] = Scale.QUICK,
+    out: Annotated[Path, typer.Option(help="Folder that `reproduce` wrote to.")] = Path("runs/reproduction"),
+    page: Annotated[Path | None, typer.Option(help="Write tables and figures to this Markdown file.")] = None,
+) -> None:
+    """Print what the records say about each claim of the paper.
+
+    The exit code is 1 if a verdict is not the one that is known for this scale.
+    """
+    raise typer.Exit(0 if check_studies(choose_studies(experiment), scale, out, page=page) else 1)
 
 
 def main() -> None:
     """The command `gaussbell`."""
     try:
         app()
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
         notes.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:

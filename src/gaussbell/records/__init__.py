@@ -1,4 +1,8 @@
-"""Records: what a run was, what it found, and with which versions, as one JSON file."""
+"""Records: what a run was, what it found, and with which versions.
+
+A run is one JSON file (`write`, `read`). A sweep of many runs has one NetCDF file a cell, with the same facts
+in it, and `open` makes one labelled data set of them.
+"""
 
 import importlib.metadata
 import json
@@ -13,6 +17,17 @@ from typing import Any, BinaryIO
 import numpy as np
 
 PACKAGES = ("gaussbell", "jax", "equinox", "numpy", "scipy")
+
+
+def open(folder: Path | str) -> Any:
+    """All cells of a sweep below `folder`, as one labelled xarray data set: along "cell", a row for each.
+
+    Settings of the cells are coordinates, so that `data.where(data.method == "...", drop=True)` selects some;
+    numbers that a cell does not have are NaN. Needs the extra `experiments`.
+    """
+    from gaussbell.records import cell_files  # noqa: PLC0415 - needs xarray
+
+    return cell_files.gather(sorted(Path(folder).rglob(f"*{cell_files.SUFFIX}")))
 
 
 def versions() -> dict[str, str]:

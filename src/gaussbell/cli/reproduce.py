@@ -1,0 +1,214 @@
+"""gaussbell reproduce, list and check: experiments, resumable, and verdicts on the paper's claims."""
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from gaussbell import records
+from gaussbell.cli.screen import check_writable, escape, notes, screen
+
+SECONDS_BETWEEN_LINES = 15
+"""How often progress is told where the output is no terminal."""
+
+OWN = {
+    "values": "How good is the value? Errors by number of steps and budget on Mountain Car (half an hour)",
+    "noise": "Random processes: one successor, several, or expected ones (a minute)",
+    "control": "Policy iteration on control problems, its cost and what matters (an hour)",
+}
+"""Experiments beyond the paper, of one size each."""
+
+
+def choose_studies(name: str) -> list[str]:
+    """The studies of the paper that a name stands for."""
+    from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
+
+    if name == "all":
+        return list(reproduction.STUDIES)
+    if name not in reproduction.STUDIES:
+        known = ", ".join([*reproduction.STUDIES, *OWN])
+        raise ValueError(f"experiment={name!r}: there is none of this name; choose all, {known}.")
+    return [name]
+
+
+def reproduce_own(name: str, out: Path) -> None:
+    """Run an experiment beyond the paper; write its record, figure and summary."""
+    from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
+    from gaussbell.experiments import control, noise, values  # noqa: PLC0415
+
+    check_writable(out)
+    with notes.status(f"{name}: running") as status:
+
+        def tell(text: str) -> None:
+            status.update(f"{name}: {text}")
+            if not notes.is_terminal:
+                notes.print(text, highlight=False, soft_wrap=True)
+
+        run: dict[str, Callable[[], dict[str, Any]]] = {
+            "values": lambda: values.run(values.Settings(), out, tell),
+            "noise": lambda: noise.run(noise.Settings(), tell),
+            "control": lambda: control.run(control.Settings(), out, tell),
+        }
+        record = run[name]()
+    module: Any = {"values": values, "noise": noise, "control": control}[name]
+    records.write(out / "record.json", record)
+    record = records.read(out / "record.json")
+    figures.save(module.draw(record), out / f"{name}.png")
+    summary = module.summarise(record)
+    records.write_text(out / "summary.md", summary)
+    screen.print(summary, highlight=False, soft_wrap=True, markup=False)
+    notes.print(f"Wrote {escape(str(out))}: record.json, {name}.png, summary.md.", highlight=False)
+
+
+def reproduce_studies(
+    names: list[str], scale: Any, out: Path, *, workers: int | None, scheduler: str | None
+) -> None:
+    """Run the studies of the paper, draw their figures, and print the verdicts."""
+    from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
+
+    open_executor = functools.partial(sweeps.local_processes, workers)
+    if scheduler is not None:
+        open_executor = functools.partial(sweeps.dask_cluster, scheduler)
+    for name in names:
+        run_study(name, scale, out, open_executor)
+    check_studies(names, scale, out, page=None)
+
+
+def run_study(name: str, scale: Any, out: Path, open_executor: Any) -> None:
+    """Run a study's cells, and draw it."""
+    from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
+    from gaussbell.experiments import reproduction  # noqa: PLC0415
+
+    sweep = reproduction.STUDIES[name].sweep(scale)
+    folder = reproduction.folder_of(out, scale, name)
+    try:
+        with showing_cells(name) as show:
+            paths = sweeps.run_sweep(sweep, folder, open_executor, show)
+    except KeyboardInterrupt:
+        notes.print(
+            f"{name}: interrupted; finished cells are kept in {escape(str(folder))}. The same command goes "
+            "on."
+        )
+        raise
+    draw_study(name, scale, out, paths)
+
+
+def draw_study(name: str, scale: Any, out: Path, paths: list[Path]) -> None:
+    """Write a study's figures from its cells, as PNG and PDF."""
+    from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
+    from gaussbell.experiments import reproduction  # noqa: PLC0415
+    from gaussbell.records import cell_files  # noqa: PLC0415
+
+    folder = reproduction.folder_of(out, scale, name)
+    for title, figure in reproduction.STUDIES[name].draw(cell_files.gather(paths)).items():
+        for suffix in ("png", "pdf"):
+            figures.save(figure, folder / f"{title}.{suffix}")
+
+
+def check_studies(names: list[str], scale: Any, out: Path, *, page: Path | None) -> bool:
+    """Print the verdicts, write them to `verdicts.json`; are they all as expected?"""
+    from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
+    from gaussbell.experiments import reproduction  # noqa: PLC0415
+    from gaussbell.records import cell_files  # noqa: PLC0415
+
+    record: dict[str, Any] = {"scale": str(scale), "versions": records.versions(), "studies": {}}
+    for name in names:
+        study, folder = reproduction.STUDIES[name], reproduction.folder_of(out, scale, name)
+        sweep = study.sweep(scale)
+        paths = [sweeps.cell_path(sweep, folder, cell) for cell in sweep.cells]
+        missing = sum(not path.exists() for path in paths)
+        if missing:
+            raise ValueError(
+                f"{name}: {missing} of {len(paths)} cells are missing in {folder}; run "
+                f"`gaussbell reproduce {name} --scale {scale} --out {out}` first."
+            )
+        found = reproduction.summarise(study, scale, cell_files.gather(paths))
+        figures = sorted(path.stem for path in folder.glob("*.png"))
+        record["studies"][name] = found | {"figures": figures}
+    _print_verdicts(record)
+    changed = reproduction.changes(record)
+    for claim, (expected, verdict) in changed.items():
+        notes.print(f"[bold red]changed:[/] {claim}: expected {expected}, found {verdict}.", highlight=False)
+    records.write(out / scale / "verdicts.json", record)
+    if page is not None:
+        folder = Path(os.path.relpath(out / scale, page.parent)).as_posix()
+        records.write_text(page, reproduction.page(record, folder))
+        notes.print(f"Wrote {escape(str(page))}.", highlight=False)
+    return not changed
+
+
+def list_studies() -> None:
+    """Every experiment with its cells at each scale."""
+    from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
+    from gaussbell.experiments.study import Scale  # noqa: PLC0415
+
+    table = Table(title="Experiments of the paper", title_justify="left")
+    for column in ("name", "what", "claims", *(f"{scale} cells" for scale in Scale)):
+        table.add_column(column, justify="right" if "cells" in column or column == "claims" else "left")
+    for study in reproduction.STUDIES.values():
+        counts = [str(len(study.cells(scale))) for scale in Scale]
+        table.add_row(study.name, study.title, str(len(study.claims)), *counts)
+    screen.print(table)
+    own = Table(title="Beyond the paper, of one size each", title_justify="left")
+    own.add_column("name")
+    own.add_column("what")
+    for name, what in OWN.items():
+        own.add_row(name, what)
+    screen.print(own)
+
+
+@contextlib.contextmanager
+def showing_cells(name: str) -> Iterator[Callable[[Any], None]]:
+    """A bar of cells with the time left, or a line now and then where the output is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TimeElapsedColumn(),
+    )
+    started, first, last_line = time.monotonic(), [None], [0.0]
+    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
+        task = progress.add_task(name, total=None, left="")
+
+        def show(now: Any) -> None:
+            elapsed = time.monotonic() - started
+            first[0] = now.done_cost if first[0] is None else first[0]
+            left = _time_left(elapsed, now.done_cost - first[0], now.total_cost - now.done_cost)
+            progress.update(task, completed=now.done, total=now.total, left=left)
+            finished = now.done == now.total
+            if not notes.is_terminal and (finished or elapsed - last_line[0] >= SECONDS_BETWEEN_LINES):
+                last_line[0] = elapsed
+                notes.print(f"{name}: {now.done} of {now.total} cells, {elapsed:.0f} s{left and ', ' + left}")
+
+        yield show
+
+
+def _time_left(elapsed: float, done: float, left: float) -> str:
+    if done <= 0 or left <= 0:
+        return ""
+    seconds = elapsed * left / done
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+def _print_verdicts(record: dict[str, Any]) -> None:
+    colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
+    for name, study in record["studies"].items():
+        table = Table(title=f"{name}: {study['title']}", title_justify="left", show_lines=True)
+        for column in ("claim", "in the paper", "measured", "verdict"):
+            table.add_column(column, no_wrap=column == "verdict")
+        for claim in study["claims"]:
+            verdict = claim["verdict"]
+            table.add_row(
+                escape(claim["says"]),
+                claim["where"],
+                escape(claim["measured"]),
+                f"[{colours[verdict]}]{verdict}[/]",
+            )
+        screen.print(table)

@@ -1,0 +1,100 @@
+"""The paper's studies together: verdicts on its claims, and a page with tables and figures.
+
+`summarise` makes one record of what the cells say; the page and the comparison with what is expected need
+that record alone.
+"""
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gaussbell.experiments import architectures, convergence, generalisation, policy_iteration, star
+from gaussbell.experiments.scale import Scale
+from gaussbell.experiments.study import Study
+
+STUDIES: dict[str, Study] = {
+    module.STUDY.name: module.STUDY
+    for module in (star, convergence, generalisation, architectures, policy_iteration)
+}
+EXPECTED = "expected.json"
+"""The verdicts that are known, by scale, study and claim: a change of them is news."""
+
+
+def folder_of(out: Path, scale: Scale, name: str) -> Path:
+    """Where a study's cells and figures are."""
+    return out / scale / name
+
+
+def summarise(study: Study, scale: Scale, data: Any) -> dict[str, Any]:
+    """What a study found, as a record."""
+    return {
+        "title": study.title,
+        "scale": str(scale),
+        "cells": int(data.sizes["cell"]),
+        "core_minutes": round(float(data.seconds.sum()) / 60, 1),
+        "claims": [
+            {**claim._asdict(), "measured": finding.measured, "verdict": str(finding.verdict)}
+            for claim, finding in study.findings(data)
+        ],
+        "table": study.tabulate(data),
+    }
+
+
+def verdicts(record: Mapping[str, Any]) -> dict[str, str]:
+    """The verdict on each claim of all studies of a record."""
+    return {
+        f"{name}/{claim['name']}": claim["verdict"]
+        for name, study in record["studies"].items()
+        for claim in study["claims"]
+    }
+
+
+def changes(record: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Claims whose verdict is not the expected one: what was expected, and what was found.
+
+    Nothing is expected of scales that were not run in full.
+    """
+    text = resources.files("gaussbell.experiments").joinpath(EXPECTED).read_text(encoding="utf-8")
+    expected = json.loads(text).get(record["scale"])
+    if expected is None:
+        return {}
+    return {
+        name: (expected.get(name, "nothing"), verdict)
+        for name, verdict in verdicts(record).items()
+        if expected.get(name) != verdict
+    }
+
+
+def page(record: Mapping[str, Any], folder: str) -> str:
+    """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
+    held = list(verdicts(record).values())
+    counts = ", ".join(f"{held.count(verdict)} {verdict}" for verdict in dict.fromkeys(sorted(held)))
+    minutes = sum(study["core_minutes"] for study in record["studies"].values())
+    lines = [
+        "# The paper's experiments, run again",
+        "",
+        "Every experiment of Gottwald, Gronauer, Shen and Diepold, *Analysis and Optimisation of Bellman "
+        "Residual",
+        "Errors with Neural Function Approximation*, with a verdict on what it says, in our words. "
+        f"Of {len(held)} claims: {counts}.",
+        "",
+        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make reproduction` writes this page anew.",
+        "",
+    ]
+    for name, study in record["studies"].items():
+        lines += [
+            f"## {study['title']}",
+            "",
+            "| claim | in the paper | measured | verdict |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {claim['says']} | {claim['where']} | {claim['measured']} | **{claim['verdict']}** |"
+            for claim in study["claims"]
+        ]
+        lines += ["", study["table"].rstrip("\n"), ""]
+        for figure in study["figures"]:
+            lines += [f"![{study['title']}: {figure}]({folder}/{name}/{figure}.png)", ""]
+    return "\n".join(lines)

@@ -1,0 +1,104 @@
+"""A study of the paper: its claims, its cells at each scale, how a cell is measured, checked and drawn."""
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussbell.experiments.scale import Scale
+from gaussbell.figures import Figure
+from gaussbell.records.cell_files import Cell, xarray
+from gaussbell.sweeps import Sweep
+
+Data = xarray.Dataset
+
+
+class Verdict(enum.StrEnum):
+    """What our measurement says about a claim of the paper."""
+
+    HOLDS = "holds"
+    IN_PART = "holds in part"
+    FAILS = "does not hold"
+
+
+class Claim(NamedTuple):
+    """What the paper says, in our words, and where."""
+
+    name: str
+    where: str
+    says: str
+
+
+class Finding(NamedTuple):
+    """What was measured about a claim."""
+
+    measured: str
+    verdict: Verdict
+
+
+class Study(NamedTuple):
+    """An experiment of the paper; the file that defines it says what each part is."""
+
+    name: str
+    title: str
+    claims: tuple[Claim, ...]
+    cells: Callable[[Scale], list[Cell]]
+    measure: Callable[[Cell], Data]
+    group: Callable[[Cell], Any]
+    cost: Callable[[Cell], float]
+    check: Callable[[Data], Mapping[str, Finding]]
+    tabulate: Callable[[Data], str]
+    draw: Callable[[Data], Mapping[str, Figure]]
+
+    def sweep(self, scale: Scale) -> Sweep:
+        """The study as a sweep; every file says what it is for."""
+        about = {
+            "experiment": self.name,
+            "title": self.title,
+            "scale": str(scale),
+            "claims": {claim.name: claim.says for claim in self.claims},
+        }
+        return Sweep(self.cells(scale), self.measure, name_of, self.group, self.cost, about)
+
+    def findings(self, data: Data) -> list[tuple[Claim, Finding]]:
+        """Every claim with what was measured."""
+        found = self.check(data)
+        return [(claim, found[claim.name]) for claim in self.claims]
+
+
+def name_of(cell: Cell) -> str:
+    """A cell's file, after its settings."""
+    return "_".join(
+        f"{value:g}" if isinstance(value, float) else str(value).replace(" ", "-") for value in cell.values()
+    )
+
+
+def select(data: Data, **wanted: Any) -> Data:
+    """The cells with these settings."""
+    keep = np.ones(data.sizes["cell"], bool)
+    for name, value in wanted.items():
+        keep &= np.asarray(data[name] == value)
+    return data.isel(cell=np.flatnonzero(keep))
+
+
+def settings(data: Data, name: str, **wanted: Any) -> list[Any]:
+    """The values that a setting takes among the cells, in rising order."""
+    found = np.unique(select(data, **wanted)[name])
+    return [value for value in found.tolist() if not _is_missing(value)]
+
+
+def _is_missing(value: Any) -> bool:
+    return value == "" or (isinstance(value, float) and np.isnan(value))
+
+
+def by_share(share: float) -> Verdict:
+    """How a claim that something happens always is judged by how often it did."""
+    if share >= 0.95:
+        return Verdict.HOLDS
+    return Verdict.IN_PART if share > 0.05 else Verdict.FAILS
+
+
+def all_of(*parts: bool | np.bool) -> Verdict:
+    """A claim of several parts holds if all do, and in part if some do."""
+    return by_share(sum(map(bool, parts)) / len(parts))

@@ -1,0 +1,250 @@
+"""Sweeps: many cells on an executor, each a file, so that a second run goes on where the first was cut.
+
+Any `concurrent.futures` executor does: processes of this machine, one thread each (`local_processes`), or a
+Dask cluster (`dask_cluster`). Workers compute; only the one who asked writes, so a cluster needs no shared
+disk. A cell's outcome depends on its settings alone, never on the worker or on what ran before.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from gaussbell.records.cell_files import SUFFIX, Cell, is_done, write_cell, xarray
+
+MOST_BREAKS = 3
+"""How often in a row workers may die before a cell is finished."""
+
+SINGLE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NPROC": "1",  # for XLA's pool of threads
+}
+XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
+"""Two busy processes with one thread each beat one with two, and sums come in the same order everywhere."""
+
+OpenExecutor = Callable[[], contextlib.AbstractContextManager[Executor]]
+
+
+class Sweep(NamedTuple):
+    """What to run: cells, what measures one, and what to call them.
+
+    Arguments: `measure`, a function at the top of a module, from a cell to an xarray data set; `name`, the
+    name of a cell's file; `group`, cells of one group compile the same programs and run one after the other;
+    `cost`, about how long a cell takes, in any unit; `about`, facts that every file should hold.
+    """
+
+    cells: list[Cell]
+    measure: Callable[[Cell], xarray.Dataset]
+    name: Callable[[Cell], str]
+    group: Callable[[Cell], Any]
+    cost: Callable[[Cell], float]
+    about: Mapping[str, Any]
+
+
+class SweepProgress(NamedTuple):
+    """Cells that are done, all cells, and the same in units of their cost."""
+
+    done: int
+    total: int
+    done_cost: float
+    total_cost: float
+
+
+class SweepFailed(RuntimeError):
+    """Raised after a sweep in which some cells raised an error; the others are kept."""
+
+
+def cell_path(sweep: Sweep, folder: Path, cell: Cell) -> Path:
+    """Where a cell's file is."""
+    return folder / "cells" / f"{sweep.name(cell)}{SUFFIX}"
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Path,
+    open_executor: OpenExecutor,
+    on_progress: Callable[[SweepProgress], None] | None = None,
+) -> list[Path]:
+    """Run the cells that have no whole file in `folder` yet; the files of all of them.
+
+    Workers that die (killed, or out of memory) are replaced. A cell that raises an error does not stop the
+    others: SweepFailed names it in the end.
+    """
+    paths = [cell_path(sweep, folder, cell) for cell in sweep.cells]
+    if len(set(paths)) < len(paths):
+        raise ValueError("cells: two have the same name, and would write the same file.")
+    todo = [cell for cell, path in zip(sweep.cells, paths, strict=True) if not is_done(path, cell)]
+    run = _Run(sweep, folder, _grouped(sweep, todo), on_progress)
+    breaks = 0
+    while run.todo:
+        before = len(run.todo)
+        try:
+            with open_executor() as executor:
+                run.drain(executor)
+        except BrokenExecutor as error:
+            breaks = 1 if len(run.todo) < before else breaks + 1
+            if breaks >= MOST_BREAKS:
+                raise SweepFailed(
+                    f"worker processes died {breaks} times in a row (killed, or out of memory?). "
+                    f"{len(paths) - len(run.todo)} of {len(paths)} cells are kept in {folder}; run again, "
+                    "perhaps with fewer workers, to go on."
+                ) from error
+    if run.errors:
+        name, error = next(iter(run.errors.items()))
+        raise SweepFailed(
+            f"{len(run.errors)} of {len(paths)} cells failed, {name} with {type(error).__name__}: {error}. "
+            f"The others are kept in {folder}; run again to try these once more."
+        ) from error
+    for left in (folder / "cells").glob(f".*{SUFFIX}.*"):  # by a run that was killed while it wrote
+        left.unlink(missing_ok=True)
+    return paths
+
+
+class _Run:
+    """The cells still to do, and what went wrong."""
+
+    def __init__(self, sweep: Sweep, folder: Path, todo: list[Cell], on_progress: Any):
+        self.sweep, self.folder, self.on_progress = sweep, folder, on_progress
+        self.todo = {cell_path(sweep, folder, cell): cell for cell in todo}
+        self.errors: dict[str, BaseException] = {}
+        self._tell()
+
+    def drain(self, executor: Executor) -> None:
+        """Hand out the cells, and write each as it comes back."""
+        sweep = self.sweep
+        futures = {
+            executor.submit(measure_cell, sweep.measure, cell, json.dumps(sweep.group(cell))): path
+            for path, cell in self.todo.items()
+        }
+        for future in as_completed(futures):
+            path, error = futures[future], future.exception()
+            if isinstance(error, BrokenExecutor):
+                raise error
+            if error is not None:
+                self.errors[path.stem] = error
+            else:
+                measured, seconds = future.result()
+                write_cell(path, self.todo[path], measured, about=sweep.about, seconds=seconds)
+            del self.todo[path]
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.on_progress is None:
+            return
+        cost = sum(map(self.sweep.cost, self.sweep.cells))
+        left = sum(map(self.sweep.cost, self.todo.values()))
+        total = len(self.sweep.cells)
+        self.on_progress(SweepProgress(total - len(self.todo), total, cost - left, cost))
+
+
+_last_group: list[str] = []
+
+
+def measure_cell(
+    measure: Callable[[Cell], xarray.Dataset], cell: Cell, group: str
+) -> tuple[xarray.Dataset, float]:
+    """What a worker does: measure a cell, and count the seconds."""
+    if _last_group != [group]:
+        jax.clear_caches()  # many compiled programs use up a process's memory maps
+        _last_group[:] = [group]
+    started = time.perf_counter()
+    return measure(cell), time.perf_counter() - started
+
+
+def _grouped(sweep: Sweep, cells: list[Cell]) -> list[Cell]:
+    """The most expensive groups first, so that no worker is left alone with a long one in the end."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(json.dumps(sweep.group(cell)), []).append(cell)
+    dearest = sorted(groups.values(), key=lambda group: -max(map(sweep.cost, group)))
+    return [cell for group in dearest for cell in group]
+
+
+@contextlib.contextmanager
+def local_processes(workers: int | None = None) -> Iterator[Executor]:
+    """Fresh processes of this machine, by default one a core, each with one thread for its arithmetic.
+
+    They end with the one who started them, also where it is killed.
+    """
+    count = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    context = multiprocessing.get_context("spawn")
+    listen, alive = context.Pipe(duplex=False)
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()
+    with _environment(SINGLE_THREAD | {"XLA_FLAGS": flags}):
+        executor = ProcessPoolExecutor(
+            count, mp_context=context, initializer=_become_worker, initargs=(listen,)
+        )
+        executor.submit(int).result()  # starts all of them, while the environment is as it should be
+    try:
+        yield executor
+    except BaseException:
+        alive.close()  # ends the workers at once
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    executor.shutdown()
+    alive.close()
+
+
+@contextlib.contextmanager
+def dask_cluster(address: str, timeout: float = 10.0) -> Iterator[Executor]:
+    """The workers of a Dask cluster, by its scheduler's address. Needs the extra `cluster`.
+
+    Start them with one thread each: `dask worker ADDRESS --nthreads 1`.
+    """
+    try:
+        from distributed import Client  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError("A cluster needs Dask: pip install 'gaussbell[cluster]'.") from error
+    try:
+        client = Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ValueError(
+            f"scheduler={address!r}: no Dask scheduler answers there within {timeout:g} s ({error}); start "
+            "one with `dask scheduler` and give the address it prints, such as tcp://127.0.0.1:8786."
+        ) from error
+    with client:
+        executor = client.get_executor(pure=False)
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+
+
+@contextlib.contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """These variables, for processes started meanwhile."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _become_worker(alive: Connection) -> None:
+    """Leave Ctrl-C to the one who started us, and end when it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            alive.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
