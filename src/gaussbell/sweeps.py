@@ -172,6 +172,37 @@ def _grouped(sweep: Sweep, cells: list[Cell]) -> list[Cell]:
     return [cell for group in dearest for cell in group]
 
 
+class Shared:
+    """An executor that several sweeps share; opened anew where its workers have died.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with Shared(ThreadPoolExecutor) as open_executor, open_executor() as executor:
+    ...     executor.submit(sum, [1, 2]).result()
+    3
+    """
+
+    def __init__(self, open_executor: OpenExecutor):
+        self._open, self._stack, self._executor = open_executor, contextlib.ExitStack(), None
+
+    def __enter__(self) -> OpenExecutor:
+        return self._lend
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    @contextlib.contextmanager
+    def _lend(self) -> Iterator[Executor]:
+        if self._executor is None:
+            self._executor = self._stack.enter_context(self._open())
+        try:
+            yield self._executor
+        except BrokenExecutor as error:
+            self._executor = None
+            with contextlib.suppress(BrokenExecutor):
+                self._stack.__exit__(type(error), error, error.__traceback__)
+            raise
+
+
 @contextlib.contextmanager
 def local_processes(workers: int | None = None) -> Iterator[Executor]:
     """Fresh processes of this machine, by default one a core, each with one thread for its arithmetic.

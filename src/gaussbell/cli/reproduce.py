@@ -75,8 +75,9 @@ def reproduce_studies(
     open_executor = functools.partial(sweeps.local_processes, workers)
     if scheduler is not None:
         open_executor = functools.partial(sweeps.dask_cluster, scheduler)
-    for name in names:
-        run_study(name, scale, out, open_executor)
+    with sweeps.Shared(open_executor) as shared:
+        for name in names:
+            run_study(name, scale, out, shared)
     check_studies(names, scale, out, page=None)
 
 

@@ -51,7 +51,7 @@ def cells(scale: Scale) -> list[Cell]:
             (50, 100, 200, 500, 1000),
             2,
             1000,
-            300,
+            250,
         ),
         Scale.PAPER: (
             {

@@ -90,7 +90,7 @@ def cells(scale: Scale) -> list[Cell]:
     """Every method with every step size, and ours, on the same repetitions."""
     repetitions, iterations, grid = {
         Scale.SMOKE: (1, 30, 20),
-        Scale.QUICK: (5, 10_000, 500),
+        Scale.QUICK: (5, 10_000, 250),
         Scale.PAPER: (25, 10_000, 500),
     }[scale]
     paper = [

@@ -38,7 +38,7 @@ def cells(scale: Scale) -> list[Cell]:
     """The paper's fits, ours, and the truth."""
     counts, repetitions, iterations, grid = {
         Scale.SMOKE: ((25, 50, 125, 150, 175, 300, 2000), 2, 5, 20),
-        Scale.QUICK: ((25, 50, 100, 125, 150, 175, 300, 500, 2000), 8, 3000, 500),
+        Scale.QUICK: ((25, 50, 100, 125, 150, 175, 300, 500, 2000), 8, 3000, 250),
         Scale.PAPER: ((25, 50, 75, 100, 125, 150, 175, 200, 300, 500, 1000, 2000), 25, 10_000, 500),
     }[scale]
     paper = [
