@@ -28,6 +28,7 @@ LAYERS = [
     {"iteration"},
     {"diagnostics"},
     {"records"},
+    {"sweeps"},
     {"datasets", "policy_files"},
     {"figures"},
     {"experiments"},
@@ -46,7 +47,14 @@ RL = {
     "sampling",
     "logs",
 }
-ONLY_IN = {"matplotlib": {"figures"}, "typer": {"cli"}, "rich": {"cli"}, "time": {"cli", "experiments"}}
+ONLY_IN = {
+    "matplotlib": {"figures"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "time": {"cli", "experiments", "sweeps"},
+    "xarray": {"records"},
+    "distributed": {"sweeps"},
+}
 
 
 def room(path: Path) -> str:

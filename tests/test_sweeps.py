@@ -238,3 +238,16 @@ def test_a_scheduler_that_does_not_answer():
         sweeps.dask_cluster("tcp://127.0.0.1:9", timeout=0.5),
     ):
         pass
+
+
+def show_environment(_):
+    time.sleep(0.5)
+    return os.getpid(), {name: os.environ.get(name) for name in sweeps.SINGLE_THREAD}
+
+
+def test_every_local_worker_has_one_thread():
+    before = dict(os.environ)
+    with sweeps.local_processes(2) as executor:
+        told = dict(executor.map(show_environment, range(6)))
+    assert list(told.values()) == [sweeps.SINGLE_THREAD] * 2
+    assert dict(os.environ) == before

@@ -74,9 +74,7 @@ def falling_curves(axes: Axes, curves: Sequence[Any], *, label: str, colour: str
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def successive_errors(
-    axes: Axes, curves: Sequence[Any], *, label: str, colour: str, marker: str
-) -> None:
+def successive_errors(axes: Axes, curves: Sequence[Any], *, label: str, colour: str, marker: str) -> None:
     """Each error against the one before it, on logarithmic axes: the slope is the order of convergence."""
     before = [y for curve in curves for y in curve[:-1]]
     after = [y for curve in curves for y in curve[1:]]

@@ -22,6 +22,9 @@ import jax
 
 from gaussbell.records.cell_files import SUFFIX, Cell, is_done, write_cell, xarray
 
+CONNECT_SECONDS = 10.0
+"""How long to wait for a scheduler."""
+
 MOST_BREAKS = 3
 """How often in a row workers may die before a cell is finished."""
 
@@ -213,23 +216,22 @@ def local_processes(workers: int | None = None) -> Iterator[Executor]:
     context = multiprocessing.get_context("spawn")
     listen, alive = context.Pipe(duplex=False)
     flags = f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()
-    with _environment(SINGLE_THREAD | {"XLA_FLAGS": flags}):
+    with _environment(SINGLE_THREAD | {"XLA_FLAGS": flags}):  # workers start when there is work for them
         executor = ProcessPoolExecutor(
             count, mp_context=context, initializer=_become_worker, initargs=(listen,)
         )
-        executor.submit(int).result()  # starts all of them, while the environment is as it should be
-    try:
-        yield executor
-    except BaseException:
-        alive.close()  # ends the workers at once
-        executor.shutdown(wait=False, cancel_futures=True)
-        raise
-    executor.shutdown()
+        try:
+            yield executor
+        except BaseException:
+            alive.close()  # ends the workers at once
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+        executor.shutdown()
     alive.close()
 
 
 @contextlib.contextmanager
-def dask_cluster(address: str, timeout: float = 10.0) -> Iterator[Executor]:
+def dask_cluster(address: str, timeout: float | None = None) -> Iterator[Executor]:
     """The workers of a Dask cluster, by its scheduler's address. Needs the extra `cluster`.
 
     Start them with one thread each: `dask worker ADDRESS --nthreads 1`.
@@ -238,6 +240,7 @@ def dask_cluster(address: str, timeout: float = 10.0) -> Iterator[Executor]:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ImportError("A cluster needs Dask: pip install 'gaussbell[cluster]'.") from error
+    timeout = timeout or CONNECT_SECONDS
     try:
         client = Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

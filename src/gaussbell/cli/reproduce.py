@@ -150,11 +150,11 @@ def list_studies() -> None:
     from gaussbell.experiments.study import Scale  # noqa: PLC0415
 
     table = Table(title="Experiments of the paper", title_justify="left")
-    for column in ("name", "what", "claims", *(f"{scale} cells" for scale in Scale)):
-        table.add_column(column, justify="right" if "cells" in column or column == "claims" else "left")
+    for column in ("name", "what", f"cells: {', '.join(Scale)}"):
+        table.add_column(column, no_wrap=column == "name")
     for study in reproduction.STUDIES.values():
-        counts = [str(len(study.cells(scale))) for scale in Scale]
-        table.add_row(study.name, study.title, str(len(study.claims)), *counts)
+        counts = ", ".join(str(len(study.cells(scale))) for scale in Scale)
+        table.add_row(study.name, f"{study.title}; {len(study.claims)} claims", counts)
     screen.print(table)
     own = Table(title="Beyond the paper, of one size each", title_justify="left")
     own.add_column("name")
@@ -192,7 +192,7 @@ def showing_cells(name: str) -> Iterator[Callable[[Any], None]]:
 
 
 def _time_left(elapsed: float, done: float, left: float) -> str:
-    if done <= 0 or left <= 0:
+    if left <= 0 or done < 0.05 * (done + left):  # too little to tell from
         return ""
     seconds = elapsed * left / done
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"

@@ -108,10 +108,10 @@ def check(data: Data) -> Mapping[str, Finding]:
 
     def final(method: str, step_size: float) -> np.ndarray:
         runs = select(data, method=method, step_size=step_size)
-        return np.where(runs.diverged == 1, np.inf, _last(runs))
+        return np.where(_lost(runs), np.inf, _last(runs))
 
     def diverged(method: str, step_size: float) -> float:
-        return float(select(data, method=method, step_size=step_size).diverged.mean())
+        return float(_lost(select(data, method=method, step_size=step_size)).mean())
 
     shares = {method: [diverged(method, size) for size in STEP_SIZES] for method in METHODS}
     ends = {method: [float(np.median(final(method, size))) for size in STEP_SIZES] for method in METHODS}
@@ -187,8 +187,8 @@ def tabulate(data: Data) -> str:
         entries = []
         for size in STEP_SIZES:
             runs = select(data, method=method, step_size=size)
-            lost, count = int(runs.diverged.sum()), runs.sizes["cell"]
-            kept = _last(runs)[runs.diverged.values == 0]
+            lost, count = int(_lost(runs).sum()), runs.sizes["cell"]
+            kept = _last(runs)[~_lost(runs)]
             end = f"{np.median(kept):.1e}" if len(kept) else ""
             entries.append(", ".join([end] * bool(end) + [f"{lost} of {count} diverged"] * bool(lost)))
         seconds = 1e4 * seconds_per_step(data, method)
@@ -249,6 +249,11 @@ def _band(panel: figures.Axes, runs: Data, label: str, colour: str, line: str) -
     panel.plot(there[shown], middle[shown], color=colour, ls=line, label=label, lw=1.8)
     low, high = np.nanmin(table, axis=0), np.nanmax(table, axis=0)
     panel.fill_between(there, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def _lost(runs: Data) -> np.ndarray:
+    """Which runs diverged: they left the numbers behind, or ended far above where they began."""
+    return (runs.diverged.values == 1) | (_last(runs) > 10 * _first(runs))
 
 
 def _first(runs: Data) -> np.ndarray:

@@ -21,6 +21,8 @@ TRUTH = "truth"
 STEP_SIZE, OUR_STEPS, OUR_ITERATIONS = 0.01, 50, 200
 FLOOR = -100.0
 """The value if no sample ever saw a reward: -1 / (1 - discount)."""
+CLEARLY = 0.6
+"""A spread this much smaller than another is so by more than chance, with eight repetitions or more."""
 WHERE = "Section 5.3.1"
 
 CLAIMS = (
@@ -71,8 +73,9 @@ def check(data: Data) -> Mapping[str, Finding]:
     wide = {n: float(values.std()) for n, values in training.items()}
     few, many = [np.mean([wide[n] for n in wide if (n < 125) == below]) for below in (True, False)]
     exact = 10 ** float(np.median(training[25]))
-    plateau = _best(runs[25]).surface.values
-    near = float((np.abs(plateau - FLOOR) < 0.1).mean())
+    levels = np.median(runs[25].surface.values, axis=(1, 2))
+    level = float(np.median(_best(runs[25]).surface))
+    flat = np.abs(levels - FLOOR) < 0.2
     shaped = {n: float(_best(runs[n]).value_error) for n in runs if n >= 50}
     errors = ", ".join(f"{n}: {error:.2f}" for n, error in shaped.items())
     return {
@@ -90,14 +93,15 @@ def check(data: Data) -> Mapping[str, Finding]:
         ),
         "test-variance-dip": Finding(
             f"log10 varies by {spread[125]:.2f}, {spread[150]:.2f}, {spread[175]:.2f} with 125, 150, 175",
-            all_of(spread[150] < min(spread[125], spread[175])),
+            all_of(*(spread[150] < share * min(spread[125], spread[175]) for share in (1, CLEARLY))),
         ),
         "training-variance": Finding(
             f"log10 varies by {many:.2f} on average from 125 on, {few:.2f} below", all_of(many < 0.5 * few)
         ),
         "plateau": Finding(
-            f"{near:.0%} of the best fit lies within 0.1 of -100, its median is {np.median(plateau):.2f}",
-            all_of(abs(float(np.median(plateau)) - FLOOR) < 0.2),
+            f"the fit with the smallest test error has its median at {level:.2f}; {flat.sum()} of "
+            f"{len(flat)} fits have theirs within 0.2 of -100",
+            all_of(abs(level - FLOOR) < 0.2, bool(flat.any())),
         ),
         "fifty-samples": Finding(
             f"RMSE over the standard deviation of the value, best run (a constant has 1): {errors}",
@@ -130,10 +134,10 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
 def _draw_errors(data: Data) -> figures.Figure:
     counts = _counts(data)
     caption = (
-        f"Boxes over {len(settings(data, 'repetition'))} repetitions. Left and middle: the Bellman error "
-        "falls with the number of samples. Right: the error of the value itself hardly does, and stays "
-        f"near or above 1, that of the best constant (line); with rows of {OUR_STEPS} steps (purple) it "
-        "falls. The training error of rows of many steps is larger by nature."
+        f"Boxes over {len(settings(data, 'repetition'))} repetitions. With more samples the paper's method "
+        "fits them less exactly (left), and the Bellman error elsewhere falls (middle). But the error of the "
+        "value itself only falls to about 1, that of the best constant (line, right). Rows of "
+        f"{OUR_STEPS} steps have larger Bellman errors, and values several times better."
     )
     title = "Mountain Car, network (2, 10, 10, 1), 151 parameters: error by number of samples"
     with figures.panels(3, size=(4.6, 3.8), title=title, caption=caption) as (figure, axes):
@@ -162,9 +166,9 @@ def _draw_surfaces(data: Data) -> figures.Figure:
     low, high = float(truth.surface.min()), float(truth.surface.max())
     caption = (
         "The run with the smallest test error for each number of samples, all on the scale of the true "
-        f"value ({low:.2f} to {high:.2f}); darkest is at or below its smallest. With 25 samples the value is "
-        "a plateau at -100. Rows of one step give the right range but not the shape; rows of "
-        f"{OUR_STEPS} steps give both."
+        f"value ({low:.2f} to {high:.2f}); darkest and brightest are also what lies beyond. Rows of one "
+        f"step get the range right, not the shape; rows of {OUR_STEPS} steps find the jump along which the "
+        "car just makes it."
     )
     title = "Mountain Car: value by position and velocity"
     with figures.panels(1 + len(shown), rows=2, size=(2.5, 2.4), title=title, caption=caption) as (
@@ -189,7 +193,7 @@ def _counts(data: Data) -> list[int]:
 
 
 def _best(runs: Data) -> Data:
-    return runs.isel(cell=int(runs.test.argmin()))
+    return runs.isel(cell=int(np.argmin(runs.test.values)))
 
 
 STUDY = Study(

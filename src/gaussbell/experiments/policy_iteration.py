@@ -69,7 +69,7 @@ def cells(scale: Scale) -> list[Cell]:
     """Algorithm 2 on its grid, the other methods at one of its points, and ours."""
     counts, evaluations, repetitions, sweeps = {
         Scale.SMOKE: ((100, 181), (5, 10), 1, 2),
-        Scale.QUICK: ((100, 181, 500), (500, 2500), 3, 40),
+        Scale.QUICK: ((100, 181, 300), (500, 1500), 3, 30),
         Scale.PAPER: ((100, 181, 300, 500), (500, 1500, 2500, 3500, 4500), 5, 200),
     }[scale]
 

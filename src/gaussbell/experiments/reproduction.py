@@ -56,8 +56,7 @@ def changes(record: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
     Nothing is expected of scales that were not run in full.
     """
-    text = resources.files("gaussbell.experiments").joinpath(EXPECTED).read_text(encoding="utf-8")
-    expected = json.loads(text).get(record["scale"])
+    expected = expectations().get(record["scale"])
     if expected is None:
         return {}
     return {
@@ -65,6 +64,12 @@ def changes(record: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         for name, verdict in verdicts(record).items()
         if expected.get(name) != verdict
     }
+
+
+def expectations() -> dict[str, dict[str, str]]:
+    """The verdicts that are known, by scale and claim."""
+    text = resources.files("gaussbell.experiments").joinpath(EXPECTED).read_text(encoding="utf-8")
+    return json.loads(text)
 
 
 def page(record: Mapping[str, Any], folder: str) -> str:

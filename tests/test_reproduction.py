@@ -1,0 +1,190 @@
+"""The paper's studies: every claim judged and every figure drawn from cells alone, and the commands."""
+
+import itertools
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+from typer.testing import CliRunner
+
+import gaussbell as gb
+from gaussbell import figures
+from gaussbell.cli import app, main
+from gaussbell.experiments import fits, generalisation, policy_iteration, reproduction
+from gaussbell.experiments.methods import GAUSS_NEWTON, OURS, RESIDUAL_GRADIENT
+from gaussbell.experiments.scale import Scale
+from gaussbell.experiments.study import Verdict, all_of, by_share, name_of
+from gaussbell.records import cell_files
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs/reproduction/quick"
+
+
+def made_up(study, cell):
+    """Numbers in the shape of a cell's, without the work."""
+    rng = np.random.default_rng(zlib.crc32(name_of(cell).encode()))
+    if study == "policy-iteration":
+        sweeps = cell["sweeps"]
+        steps = np.sort(rng.uniform(10, 500, (sweeps, 3)), axis=1)
+        columns = {
+            name: ("sweep", column)
+            for name, column in zip(("steps_least", "steps_mean", "steps_most"), steps.T, strict=True)
+        }
+        columns |= {name: ("sweep", rng.uniform(size=sweeps)) for name in ("msbe", "low", "high", "score")}
+        return xarray.Dataset(
+            columns | {"solved": int(cell["method"] == OURS), "transitions": 100},
+            coords={"sweep": np.arange(1, sweeps + 1)},
+        )
+    axes = ("position", "velocity")
+    surface = (axes, rng.uniform(-100, -98, (4, 3)).astype(np.float32))
+    coords = {"position": np.arange(4.0), "velocity": np.arange(3.0)}
+    if cell["method"] == generalisation.TRUTH:
+        return xarray.Dataset({"surface": surface}, coords=coords)
+    kept = fits.curve_points(cell["iterations"])
+    sizes = fits.sizes_of(cell)
+    return xarray.Dataset(
+        {
+            "msbe": ("iteration", np.geomspace(1, 1e-6, len(kept)) * rng.uniform(0.5, 2)),
+            "training": 10 ** rng.uniform(-8, -3),
+            "test": 10 ** rng.uniform(-5, -1),
+            "diverged": 0,
+            "used": cell["iterations"],
+            "value_error": rng.uniform(0.1, 3),
+            "correlation": rng.uniform(),
+            "parameters": sum((a + 1) * b for a, b in itertools.pairwise(sizes)),
+            "surface": surface,
+        },
+        coords=coords | {"iteration": kept},
+    )
+
+
+def fill(folder, name, scale=Scale.SMOKE):
+    """A study's folder, with made-up cells."""
+    sweep = reproduction.STUDIES[name].sweep(scale)
+    target = reproduction.folder_of(folder, scale, name) / "cells"
+    return [
+        cell_files.write_cell(
+            target / f"{sweep.name(cell)}.nc", cell, made_up(name, cell), about=sweep.about, seconds=1.0
+        )
+        for cell in sweep.cells
+    ]
+
+
+@pytest.mark.parametrize("name", ["convergence", "generalisation", "architectures", "policy-iteration"])
+def test_claims_are_judged_and_figures_drawn_from_cells_alone(tmp_path, name):
+    study = reproduction.STUDIES[name]
+    paths = fill(tmp_path, name)
+    data = gb.records.open(tmp_path)
+    record = reproduction.summarise(study, Scale.SMOKE, data)
+    assert len(record["claims"]) == len(study.claims) >= 3 and record["cells"] == len(paths)
+    assert all(claim["measured"] and "nan" not in claim["measured"] for claim in record["claims"])
+    assert record["table"].startswith("|")
+    for title, figure in study.draw(data).items():
+        for suffix in ("png", "pdf"):
+            assert figures.save(figure, tmp_path / f"{title}.{suffix}").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("study", reproduction.STUDIES.values(), ids=list(reproduction.STUDIES))
+@pytest.mark.parametrize("scale", Scale)
+def test_every_cell_has_a_name_a_group_and_a_cost_of_its_own(study, scale):
+    sweep = study.sweep(scale)
+    assert len({sweep.name(cell) for cell in sweep.cells}) == len(sweep.cells)
+    assert all(sweep.cost(cell) > 0 and json.dumps(sweep.group(cell)) for cell in sweep.cells)
+    assert sweep.about["experiment"] == study.name and len(sweep.about["claims"]) == len(study.claims)
+
+
+def test_methods_share_data_and_first_weights():
+    def start(method, **options):
+        return float(fits.measure(fits.cell_of(method, 30, 3, iterations=2, grid=5, **options)).msbe[0])
+
+    assert start(GAUSS_NEWTON, step_size=0.01) == start(RESIDUAL_GRADIENT, step_size=1.0)
+
+
+def test_a_fit_is_what_evaluate_gives():
+    cell = fits.cell_of(GAUSS_NEWTON, 30, 3, iterations=40, step_size=0.1, grid=5)
+    found = fits.measure(cell)
+    assert fits.measure(cell).identical(found)
+    assert float(found.training) == float(found.msbe[-1]) < float(found.msbe[0])
+    assert found.iteration.values[-1] == int(found.used) == 40
+    assert float(found.test) > 0 and int(found.parameters) == 151
+
+
+def test_a_run_of_algorithm_2_has_a_column_for_each_sweep():
+    cell = next(cell for cell in policy_iteration.cells(Scale.SMOKE) if cell["method"] == GAUSS_NEWTON)
+    found = policy_iteration.measure(cell)
+    assert found.sizes == {"sweep": 2} and int(found.solved) == 0
+    assert (found.steps_least <= found.steps_mean).all() and (found.steps_mean <= found.steps_most).all()
+    assert (found.score <= 0).all() and (found.score >= -1).all()
+
+
+def test_shares_become_verdicts():
+    assert [by_share(share) for share in (1.0, 0.5, 0.0)] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS]
+    assert all_of(True, False) is Verdict.IN_PART and all_of(False) is Verdict.FAILS
+
+
+def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
+    fill(tmp_path, "convergence")
+    words = ["check", "convergence", "--scale", "smoke", "--out", str(tmp_path)]
+    page = tmp_path / "pages/page.md"
+    told = CliRunner().invoke(app, [*words, "--page", str(page)])
+    assert told.exit_code == 0, told.output  # nothing is expected of this scale
+    record = gb.records.read(tmp_path / "smoke/verdicts.json")
+    assert page.read_text() == reproduction.page(record, "../smoke")
+    expected = reproduction.verdicts(record)
+    name = next(iter(expected))
+    monkeypatch.setattr(reproduction, "expectations", lambda: {"smoke": expected})
+    assert CliRunner().invoke(app, words).exit_code == 0
+    other = "holds" if expected[name] != "holds" else "does not hold"
+    monkeypatch.setattr(reproduction, "expectations", lambda: {"smoke": expected | {name: other}})
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 1 and f"changed: {name}: expected {other}" in told.output
+
+
+def test_the_page_comes_from_the_record():
+    record = gb.records.read(DOCS / "verdicts.json")
+    assert (ROOT / "docs/reproduction.md").read_text() == reproduction.page(record, "reproduction/quick")
+    assert reproduction.changes(record) == {}
+    for name, study in record["studies"].items():
+        for figure in study["figures"]:
+            assert (DOCS / name / f"{figure}.png").exists()
+    assert record["studies"]["star"]["table"].strip() in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "stra"], "experiment='stra': there is none of this name; choose all, star,"),
+        (["check", "star", "--out", "nowhere"], "star: 3 of 3 cells are missing in nowhere/quick/star; run"),
+        (["reproduce", "star", "--out", "file/below"], "--out file/below: cannot be made a folder"),
+        (
+            ["reproduce", "star", "--scheduler", "tcp://127.0.0.1:9"],
+            "scheduler='tcp://127.0.0.1:9': no Dask scheduler answers there",
+        ),
+    ],
+)
+def test_errors_name_the_argument_and_the_remedy(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    monkeypatch.setattr("sys.argv", ["gaussbell", *words])
+    monkeypatch.setattr("gaussbell.sweeps.CONNECT_SECONDS", 0.5)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_the_list_names_every_experiment():
+    told = CliRunner().invoke(app, ["list"])
+    assert told.exit_code == 0
+    for name in (*reproduction.STUDIES, "values", "noise", "control"):
+        assert name in told.output
+
+
+@pytest.mark.slow
+def test_the_smallest_scale_of_everything_runs_from_the_command_line(tmp_path):
+    told = CliRunner().invoke(app, ["reproduce", "all", "--scale", "smoke", "--out", str(tmp_path)])
+    assert told.exit_code == 0, told.output
+    assert len(list(tmp_path.glob("smoke/*/*.png"))) == 7
