@@ -41,7 +41,7 @@ def sweep_of(count=4, **settings):
         square,
         name=lambda cell: f"cell{cell['number']}",
         group=lambda cell: cell["number"] % 2,
-        cost=lambda cell: 1.0 + cell["number"],
+        cost=lambda cell: 20.0 + cell["number"],  # so each is a task of its own
         about={"experiment": "squares"},
     )
 
@@ -63,7 +63,7 @@ def test_a_sweep_is_files_and_one_labelled_data_set(tmp_path):
     assert data.path.dims == ("cell", "step") and data.seconds.dims == ("cell",)
     assert squares(tmp_path) == {0: 0, 1: 1, 2: 4, 3: 9}
     assert told[0].done == 0 and told[-1].done == told[-1].total == 4
-    assert told[-1].done_cost == told[-1].total_cost == 10
+    assert told[-1].done_cost == told[-1].total_cost == 86
     kept = cell_files.read_cell(paths[1])
     assert json.loads(kept.attrs["cell"]) == {"number": 1}
     assert json.loads(kept.attrs["about"]) == {"experiment": "squares"}
@@ -124,7 +124,9 @@ def test_a_full_disk_is_told_and_keeps_what_is_there(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(gb.records.os, "fdopen", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(
+        sweeps.SweepFailed, match=r"No space left on device\). 2 of 4 cells are kept; make room"
+    ):
         sweeps.run_sweep(sweep_of(4), tmp_path, threads)
     monkeypatch.undo()
     assert squares(tmp_path) == {0: 0, 1: 1}

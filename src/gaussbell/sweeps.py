@@ -28,6 +28,9 @@ CONNECT_SECONDS = 10.0
 MOST_BREAKS = 3
 """How often in a row workers may die before a cell is finished."""
 
+TASK_SECONDS = 30.0
+"""Cells of a group are handed out together, for about so long: compiling takes as long as some cells do."""
+
 SINGLE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -45,7 +48,7 @@ class Sweep(NamedTuple):
 
     Arguments: `measure`, a function at the top of a module, from a cell to an xarray data set; `name`, the
     name of a cell's file; `group`, cells of one group compile the same programs and run one after the other;
-    `cost`, about how long a cell takes, in any unit; `about`, facts that every file should hold.
+    `cost`, about how many seconds a cell takes; `about`, facts that every file should hold.
     """
 
     cells: list[Cell]
@@ -66,7 +69,7 @@ class SweepProgress(NamedTuple):
 
 
 class SweepFailed(RuntimeError):
-    """Raised after a sweep in which some cells raised an error; the others are kept."""
+    """Raised where cells could not be measured or written; those that were are kept."""
 
 
 def cell_path(sweep: Sweep, folder: Path, cell: Cell) -> Path:
@@ -107,9 +110,9 @@ def run_sweep(
     if run.errors:
         name, error = next(iter(run.errors.items()))
         raise SweepFailed(
-            f"{len(run.errors)} of {len(paths)} cells failed, {name} with {type(error).__name__}: {error}. "
-            f"The others are kept in {folder}; run again to try these once more."
-        ) from error
+            f"{len(run.errors)} of {len(paths)} cells failed, {name} with {error}. The others are kept in "
+            f"{folder}; run again to try these once more."
+        )
     for left in (folder / "cells").glob(f".*{SUFFIX}.*"):  # by a run that was killed while it wrote
         left.unlink(missing_ok=True)
     return paths
@@ -121,27 +124,33 @@ class _Run:
     def __init__(self, sweep: Sweep, folder: Path, todo: list[Cell], on_progress: Any):
         self.sweep, self.folder, self.on_progress = sweep, folder, on_progress
         self.todo = {cell_path(sweep, folder, cell): cell for cell in todo}
-        self.errors: dict[str, BaseException] = {}
+        self.errors: dict[str, str] = {}
         self._tell()
 
     def drain(self, executor: Executor) -> None:
-        """Hand out the cells, and write each as it comes back."""
-        sweep = self.sweep
-        futures = {
-            executor.submit(measure_cell, sweep.measure, cell, json.dumps(sweep.group(cell))): path
-            for path, cell in self.todo.items()
-        }
+        """Hand out the cells, a few of a group at a time, and write each as it comes back."""
+        sweep, futures = self.sweep, {}
+        for task in _tasks(sweep, list(self.todo.items())):
+            cells, group = [cell for _, cell in task], json.dumps(sweep.group(task[0][1]))
+            futures[executor.submit(measure_cells, sweep.measure, cells, group)] = [path for path, _ in task]
         for future in as_completed(futures):
-            path, error = futures[future], future.exception()
-            if isinstance(error, BrokenExecutor):
-                raise error
-            if error is not None:
-                self.errors[path.stem] = error
-            else:
-                measured, seconds = future.result()
-                write_cell(path, self.todo[path], measured, about=sweep.about, seconds=seconds)
-            del self.todo[path]
-            self._tell()
+            for path, outcome in zip(futures[future], future.result(), strict=True):
+                if outcome.measured is None:
+                    self.errors[path.stem] = outcome.error
+                else:
+                    self._write(path, outcome.measured, outcome.seconds)
+                del self.todo[path]
+                self._tell()
+
+    def _write(self, path: Path, measured: xarray.Dataset, seconds: float) -> None:
+        try:
+            write_cell(path, self.todo[path], measured, about=self.sweep.about, seconds=seconds)
+        except OSError as error:
+            kept = len(self.sweep.cells) - len(self.todo)
+            raise SweepFailed(
+                f"{path}: cannot be written ({error.strerror}). {kept} of {len(self.sweep.cells)} cells are "
+                "kept; make room, or the folder writable, and run again to go on."
+            ) from error
 
     def _tell(self) -> None:
         if self.on_progress is None:
@@ -152,18 +161,31 @@ class _Run:
         self.on_progress(SweepProgress(total - len(self.todo), total, cost - left, cost))
 
 
+class Outcome(NamedTuple):
+    """What became of a cell: a data set and the seconds it took, or what went wrong."""
+
+    measured: xarray.Dataset | None
+    seconds: float
+    error: str = ""
+
+
 _last_group: list[str] = []
 
 
-def measure_cell(
-    measure: Callable[[Cell], xarray.Dataset], cell: Cell, group: str
-) -> tuple[xarray.Dataset, float]:
-    """What a worker does: measure a cell, and count the seconds."""
+def measure_cells(measure: Callable[[Cell], xarray.Dataset], cells: list[Cell], group: str) -> list[Outcome]:
+    """What a worker does: measure some cells of a group."""
     if _last_group != [group]:
         jax.clear_caches()  # many compiled programs use up a process's memory maps
         _last_group[:] = [group]
+    return [_measure_cell(measure, cell) for cell in cells]
+
+
+def _measure_cell(measure: Callable[[Cell], xarray.Dataset], cell: Cell) -> Outcome:
     started = time.perf_counter()
-    return measure(cell), time.perf_counter() - started
+    try:
+        return Outcome(measure(cell), time.perf_counter() - started)
+    except Exception as error:  # told in the end; the other cells go on
+        return Outcome(None, time.perf_counter() - started, f"{type(error).__name__}: {error}")
 
 
 def _grouped(sweep: Sweep, cells: list[Cell]) -> list[Cell]:
@@ -173,6 +195,20 @@ def _grouped(sweep: Sweep, cells: list[Cell]) -> list[Cell]:
         groups.setdefault(json.dumps(sweep.group(cell)), []).append(cell)
     dearest = sorted(groups.values(), key=lambda group: -max(map(sweep.cost, group)))
     return [cell for group in dearest for cell in group]
+
+
+def _tasks(sweep: Sweep, todo: list[tuple[Path, Cell]]) -> Iterator[list[tuple[Path, Cell]]]:
+    """Successive cells of one group, together about as long as a worker should be busy."""
+    task, cost = [], 0.0
+    for path, cell in todo:
+        ends = task and sweep.group(task[0][1]) != sweep.group(cell)
+        if task and (ends or cost + sweep.cost(cell) > TASK_SECONDS):
+            yield task
+            task, cost = [], 0.0
+        task.append((path, cell))
+        cost += sweep.cost(cell)
+    if task:
+        yield task
 
 
 class Shared:

@@ -132,7 +132,7 @@ def group(cell: Cell) -> Any:
 
 
 def cost(cell: Cell) -> float:
-    """About the seconds of a fit on one core: overhead, passes over the rows, and the solve of a step."""
+    """About the seconds of a fit on one core: to compile, to pass over the rows, and to solve for steps."""
     sizes = sizes_of(cell)
     parameters = sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
     samples, smaller = cell["samples"], min(cell["samples"], parameters)
@@ -140,7 +140,7 @@ def cost(cell: Cell) -> float:
     step = 3e-5 + 1e-9 * samples * parameters
     if second_order:
         step += 3e-10 * samples * parameters * smaller + 2e-10 * smaller**3
-    return 0.5 + cell["iterations"] * step
+    return 1.0 + cell["iterations"] * step
 
 
 def measure_truth() -> Data:

@@ -176,7 +176,7 @@ def check(data: Data) -> Mapping[str, Finding]:
         "improves": Finding(
             f"mean steps of the second half of the sweeps above those of the first tenth in {sum(risen)} of "
             f"{len(risen)} settings",
-            all_of(np.mean(risen) > 0.5),
+            all_of(*(np.mean(risen) > share for share in (0.5, 0.2))),
         ),
         "persistent-better": Finding(
             f"best mean steps, averaged over settings: {best[PERSISTENT]:.0f} persistent, "
@@ -244,9 +244,8 @@ def _draw_sweeps(data: Data) -> figures.Figure:
     colours = dict(zip(evaluations, figures.PALETTE, strict=False))
     caption = (
         f"Mean steps of ten roll-outs after each sweep, averaged over {len(settings(paper, 'repetition'))} "
-        "repetitions; shaded, their smallest and largest, averaged as in the paper. Every setting is far "
-        "better than random, none gets steadily better, and neither samples nor evaluation steps make a "
-        "clear difference. The dashed line is a full episode."
+        "repetitions; shaded, their smallest and largest, averaged as in the paper. The dashed line is a "
+        "full episode. Single sweeps are good, but what one sweep gains the next may lose."
     )
     title = "Cart Pole, policy iteration by Algorithm 2: steps survived by sweep"
     with figures.panels(len(counts), rows=2, size=(3.4, 2.9), title=title, caption=caption) as (figure, axes):
@@ -300,7 +299,7 @@ def _draw_repetitions(data: Data) -> figures.Figure:
             for k in range(runs.sizes["cell"]):
                 run = runs.isel(cell=k)
                 axes[1].plot(run.sweep, run.steps_mean, color=colour, lw=1, label=method if k == 0 else None)
-        axes[1].legend(fontsize=7, loc="upper right")
+        axes[1].legend(fontsize=7, loc="upper left")
         ours = select(data, method=OURS)
         for k in range(ours.sizes["cell"]):
             run = ours.isel(cell=k)
