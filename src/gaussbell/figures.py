@@ -125,6 +125,11 @@ def contours(axes: Axes, x: Any, y: Any, table: np.ndarray, levels: np.ndarray) 
     drawn = axes.contourf(x, y, table, levels=levels, cmap="cividis", extend="both")
     axes.plot(*(np.ravel(part) for part in np.meshgrid(x, y)), ".", color="white", ms=2)
     axes.set(xscale="log", yscale="log")
+    axes.minorticks_off()
+    for ticks, numbers in ((axes.set_xticks, x), (axes.set_yticks, y)):
+        few = numbers[:: max(1, len(numbers) // 5)]
+        ticks(few, [f"{number:g}" for number in few])
+    axes.grid(visible=False)
     return drawn
 
 

@@ -31,6 +31,9 @@ MOST_BREAKS = 3
 TASK_SECONDS = 30.0
 """Cells of a group are handed out together, for about so long: compiling takes as long as some cells do."""
 
+MOST_GROUPS = 12
+"""Groups whose programs a worker remembers: many more would use up the memory maps of its process."""
+
 SINGLE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -169,14 +172,15 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-_last_group: list[str] = []
+_groups_compiled: set[str] = set()
 
 
 def measure_cells(measure: Callable[[Cell], xarray.Dataset], cells: list[Cell], group: str) -> list[Outcome]:
     """What a worker does: measure some cells of a group."""
-    if _last_group != [group]:
-        jax.clear_caches()  # many compiled programs use up a process's memory maps
-        _last_group[:] = [group]
+    if len(_groups_compiled | {group}) > MOST_GROUPS:
+        jax.clear_caches()
+        _groups_compiled.clear()
+    _groups_compiled.add(group)
     return [_measure_cell(measure, cell) for cell in cells]
 
 

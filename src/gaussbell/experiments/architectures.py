@@ -177,8 +177,8 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     columns = (
         (GAUSS_NEWTON, "training", "training NMSBE"),
         (GAUSS_NEWTON, "test", "test NMSBE"),
-        (GAUSS_NEWTON, "value_error", "error of the value"),
-        (OURS, "value_error", "error of the value, ours"),
+        (GAUSS_NEWTON, "value_error", "value error"),
+        (OURS, "value_error", "value error, ours"),
     )
     with figures.panels(4, rows=3, size=(3.3, 2.7), title=title, caption=caption) as (figure, axes):
         for column, (method, field, name) in enumerate(columns):
@@ -195,7 +195,7 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
                 panel.set(xlim=(low, high), ylim=(parameters[0], parameters[-1]))
                 panel.set(title=f"{name}, depth {depth}")
                 panel.set(xlabel="samples", ylabel="parameters")
-                figure.colorbar(drawn, ax=panel, label="log10")
+                figure.colorbar(drawn, ax=panel, label="log10", ticks=levels[::2], format="%.1f")
     return {"architectures": figure}
 
 
