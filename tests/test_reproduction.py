@@ -133,7 +133,7 @@ def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
     assert told.exit_code == 0, told.output  # nothing is expected of this scale
     record = gb.records.read(tmp_path / "smoke/verdicts.json")
     assert page.read_text() == reproduction.page(record, "../smoke")
-    expected = reproduction.verdicts(record)
+    expected = reproduction.verdicts(record["studies"])
     name = next(iter(expected))
     monkeypatch.setattr(reproduction, "expectations", lambda: {"smoke": expected})
     assert CliRunner().invoke(app, words).exit_code == 0
@@ -146,7 +146,7 @@ def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
 def test_the_page_comes_from_the_record():
     record = gb.records.read(DOCS / "verdicts.json")
     assert (ROOT / "docs/reproduction.md").read_text() == reproduction.page(record, "reproduction/quick")
-    assert reproduction.changes(record) == {}
+    assert reproduction.changes("quick", reproduction.verdicts(record["studies"])) == {}
     for name, study in record["studies"].items():
         for figure in study["figures"]:
             assert (DOCS / name / f"{figure}.png").exists()

@@ -13,7 +13,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+)
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,6 +128,14 @@ def run_sweep(
     return paths
 
 
+class Outcome(NamedTuple):
+    """What became of a cell: a data set and the seconds it took, or what went wrong."""
+
+    measured: xarray.Dataset | None
+    seconds: float
+    error: str = ""
+
+
 class _Run:
     """The cells still to do, and what went wrong."""
 
@@ -137,13 +152,29 @@ class _Run:
             cells, group = [cell for _, cell in task], json.dumps(sweep.group(task[0][1]))
             futures[executor.submit(measure_cells, sweep.measure, cells, group)] = [path for path, _ in task]
         for future in as_completed(futures):
-            for path, outcome in zip(futures[future], future.result(), strict=True):
+            for path, outcome in zip(futures[future], self._outcomes(future, futures[future]), strict=True):
                 if outcome.measured is None:
                     self.errors[path.stem] = outcome.error
                 else:
                     self._write(path, outcome.measured, outcome.seconds)
                 del self.todo[path]
                 self._tell()
+
+    def _outcomes(self, future: Future, paths: list[Path]) -> list[Outcome]:
+        """What came back for these cells; a cluster may give some up."""
+        try:
+            error = future.exception()
+        except CancelledError as cancelled:
+            raise SweepFailed(
+                "the workers are gone (has the scheduler stopped?). "
+                f"{len(self.sweep.cells) - len(self.todo)} of {len(self.sweep.cells)} cells are kept in "
+                f"{self.folder}; run again to go on."
+            ) from cancelled
+        if isinstance(error, BrokenExecutor):
+            raise error
+        if error is not None:
+            return [Outcome(None, 0.0, f"{type(error).__name__}: {error}")] * len(paths)
+        return future.result()
 
     def _write(self, path: Path, measured: xarray.Dataset, seconds: float) -> None:
         try:
@@ -162,14 +193,6 @@ class _Run:
         left = sum(map(self.sweep.cost, self.todo.values()))
         total = len(self.sweep.cells)
         self.on_progress(SweepProgress(total - len(self.todo), total, cost - left, cost))
-
-
-class Outcome(NamedTuple):
-    """What became of a cell: a data set and the seconds it took, or what went wrong."""
-
-    measured: xarray.Dataset | None
-    seconds: float
-    error: str = ""
 
 
 _groups_compiled: set[str] = set()

@@ -191,12 +191,16 @@ def check(
     scale: Annotated[Scale, typer.Option(help="Which scale was run.")] = Scale.QUICK,
     out: Annotated[Path, typer.Option(help="Folder that `reproduce` wrote to.")] = Path("runs/reproduction"),
     page: Annotated[Path | None, typer.Option(help="Write tables and figures to this Markdown file.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Make these verdicts the expected ones, in a source tree.")
+    ] = False,
 ) -> None:
     """Print what the records say about each claim of the paper.
 
     The exit code is 1 if a verdict is not the one that is known for this scale.
     """
-    raise typer.Exit(0 if check_studies(choose_studies(experiment), scale, out, page=page) else 1)
+    names = choose_studies(experiment)
+    raise typer.Exit(0 if check_studies(names, scale, out, page=page, accept=accept) else 1)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from gaussbell import records
 from gaussbell.cli.screen import check_writable, escape, notes, screen
+from gaussbell.experiments.scale import Scale
 
 SECONDS_BETWEEN_LINES = 15
 """How often progress is told where the output is no terminal."""
@@ -67,7 +68,7 @@ def reproduce_own(name: str, out: Path) -> None:
 
 
 def reproduce_studies(
-    names: list[str], scale: Any, out: Path, *, workers: int | None, scheduler: str | None
+    names: list[str], scale: Scale, out: Path, *, workers: int | None, scheduler: str | None
 ) -> None:
     """Run the studies of the paper, draw their figures, and print the verdicts."""
     from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
@@ -78,10 +79,10 @@ def reproduce_studies(
     with sweeps.Shared(open_executor) as shared:
         for name in names:
             run_study(name, scale, out, shared)
-    check_studies(names, scale, out, page=None)
+    check_studies(names, scale, out)
 
 
-def run_study(name: str, scale: Any, out: Path, open_executor: Any) -> None:
+def run_study(name: str, scale: Scale, out: Path, open_executor: Any) -> None:
     """Run a study's cells, and draw it."""
     from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
     from gaussbell.experiments import reproduction  # noqa: PLC0415
@@ -100,7 +101,7 @@ def run_study(name: str, scale: Any, out: Path, open_executor: Any) -> None:
     draw_study(name, scale, out, paths)
 
 
-def draw_study(name: str, scale: Any, out: Path, paths: list[Path]) -> None:
+def draw_study(name: str, scale: Scale, out: Path, paths: list[Path]) -> None:
     """Write a study's figures from its cells, as PNG and PDF."""
     from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
     from gaussbell.experiments import reproduction  # noqa: PLC0415
@@ -112,13 +113,15 @@ def draw_study(name: str, scale: Any, out: Path, paths: list[Path]) -> None:
             figures.save(figure, folder / f"{title}.{suffix}")
 
 
-def check_studies(names: list[str], scale: Any, out: Path, *, page: Path | None) -> bool:
+def check_studies(
+    names: list[str], scale: Scale, out: Path, *, page: Path | None = None, accept: bool = False
+) -> bool:
     """Print the verdicts, write them to `verdicts.json`; are they all as expected?"""
     from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
     from gaussbell.experiments import reproduction  # noqa: PLC0415
     from gaussbell.records import cell_files  # noqa: PLC0415
 
-    record: dict[str, Any] = {"scale": str(scale), "versions": records.versions(), "studies": {}}
+    found: dict[str, Any] = {}
     for name in names:
         study, folder = reproduction.STUDIES[name], reproduction.folder_of(out, scale, name)
         sweep = study.sweep(scale)
@@ -129,14 +132,16 @@ def check_studies(names: list[str], scale: Any, out: Path, *, page: Path | None)
                 f"{name}: {missing} of {len(paths)} cells are missing in {folder}; run "
                 f"`gaussbell reproduce {name} --scale {scale} --out {out}` first."
             )
-        found = reproduction.summarise(study, scale, cell_files.gather(paths))
         figures = sorted(path.stem for path in folder.glob("*.png"))
-        record["studies"][name] = found | {"figures": figures}
-    _print_verdicts(record)
-    changed = reproduction.changes(record)
+        found[name] = reproduction.summarise(study, scale, cell_files.gather(paths)) | {"figures": figures}
+    _print_verdicts(found)
+    verdicts = reproduction.verdicts(found)
+    if accept:
+        reproduction.expect(scale, verdicts)
+    changed = reproduction.changes(scale, verdicts)
     for claim, (expected, verdict) in changed.items():
         notes.print(f"[bold red]changed:[/] {claim}: expected {expected}, found {verdict}.", highlight=False)
-    records.write(out / scale / "verdicts.json", record)
+    record = _merged(out / scale / "verdicts.json", scale, found)
     if page is not None:
         folder = Path(os.path.relpath(out / scale, page.parent)).as_posix()
         records.write_text(page, reproduction.page(record, folder))
@@ -144,10 +149,19 @@ def check_studies(names: list[str], scale: Any, out: Path, *, page: Path | None)
     return not changed
 
 
+def _merged(path: Path, scale: Scale, found: dict[str, Any]) -> dict[str, Any]:
+    """The record of verdicts with these studies renewed, as written."""
+    from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
+
+    known = (records.read(path)["studies"] if path.exists() else {}) | found
+    studies = {name: known[name] for name in reproduction.STUDIES if name in known}
+    record = {"scale": str(scale), "versions": records.versions(), "studies": studies}
+    return records.read(records.write(path, record))
+
+
 def list_studies() -> None:
     """Every experiment with its cells at each scale."""
     from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
-    from gaussbell.experiments.study import Scale  # noqa: PLC0415
 
     table = Table(title="Experiments of the paper", title_justify="left")
     for column in ("name", "what", f"cells: {', '.join(Scale)}"):
@@ -198,9 +212,9 @@ def _time_left(elapsed: float, done: float, left: float) -> str:
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
 
-def _print_verdicts(record: dict[str, Any]) -> None:
+def _print_verdicts(studies: dict[str, Any]) -> None:
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
-    for name, study in record["studies"].items():
+    for name, study in studies.items():
         table = Table(title=f"{name}: {study['title']}", title_justify="left", show_lines=True)
         for column in ("claim", "in the paper", "measured", "verdict"):
             table.add_column(column, no_wrap=column == "verdict")
