@@ -273,7 +273,8 @@ def _steps_to(runs: Data, target: float) -> float:
 
 
 def _by_size(numbers: list[float], sizes: tuple[float, ...], form: str) -> str:
-    return ", ".join(f"{number:{form}} ({size:g})" for number, size in zip(numbers, sizes, strict=True))
+    texts = [f"{number:{form}}" if np.isfinite(number) else "infinite" for number in numbers]
+    return ", ".join(f"{text} ({size:g})" for text, size in zip(texts, sizes, strict=True))
 
 
 STUDY = Study(

@@ -13,7 +13,7 @@ from typing import Any
 from gaussbell import records
 from gaussbell.experiments import architectures, convergence, generalisation, policy_iteration, star
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Study
+from gaussbell.experiments.study import Study, Verdict
 
 STUDIES: dict[str, Study] = {
     module.STUDY.name: module.STUDY
@@ -83,7 +83,8 @@ def expect(scale: str, found: Mapping[str, str]) -> Path:
 def page(record: Mapping[str, Any], folder: str) -> str:
     """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
     held = list(verdicts(record["studies"]).values())
-    counts = ", ".join(f"{held.count(verdict)} {verdict}" for verdict in dict.fromkeys(sorted(held)))
+    plural = {Verdict.HOLDS: "hold", Verdict.IN_PART: "hold in part", Verdict.FAILS: "do not hold"}
+    counts = ", ".join(f"{held.count(verdict)} {words}" for verdict, words in plural.items())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
     lines = [
         "# The paper's experiments, run again",
