@@ -21,18 +21,13 @@ from gaussbell import records
 from gaussbell.experience import Experience
 from gaussbell.experiments.cells import Cell, run_cells
 from gaussbell.experiments.control_tables import ACROBOT, CAR, CART, draw, summarise
+from gaussbell.experiments.methods import METHODS
 from gaussbell.iteration import Evaluation, Fresh, Mixed, Recipe, Starts, Uniform, Visited
 from gaussbell.policies import AlongVelocity, Constant, EpsilonGreedy, Greedy
 from gaussbell.precision import as_key, double_throughout
 
 NARROW, WIDE = 0.05, (1.0, 0.5, 0.1, 0.5)
 """How far from upright at rest Cart Pole starts, in Gymnasium and in a harder test."""
-METHODS: dict[str, Callable[[float], Any]] = {
-    "semi-gradient": gb.SemiGradient,
-    "residual gradient": gb.ResidualGradient,
-    "semi-gradient Gauss-Newton": gb.SemiGaussNewton,
-    "residual Gauss-Newton": gb.GaussNewton,
-}
 OURS = "Levenberg-Marquardt"
 
 
