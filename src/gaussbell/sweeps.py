@@ -278,8 +278,7 @@ def local_processes(workers: int | None = None) -> Iterator[Executor]:
     count = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     context = multiprocessing.get_context("spawn")
     listen, alive = context.Pipe(duplex=False)
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()
-    with _environment(SINGLE_THREAD | {"XLA_FLAGS": flags}):  # workers start when there is work for them
+    with _environment(_single_thread()):  # workers start when there is work for them
         executor = ProcessPoolExecutor(
             count, mp_context=context, initializer=_become_worker, initargs=(listen,)
         )
@@ -312,12 +311,23 @@ def dask_cluster(address: str, timeout: float | None = None) -> Iterator[Executo
             "one with `dask scheduler` and give the address it prints, such as tcp://127.0.0.1:8786."
         ) from error
     with client:
+        client.register_worker_callbacks(_use_one_thread)
         executor = client.get_executor(pure=False)
         try:
             yield executor
         except BaseException:
             executor.shutdown(wait=False)
             raise
+
+
+def _single_thread() -> dict[str, str]:
+    """The environment of a worker with one thread; other flags are kept."""
+    return SINGLE_THREAD | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {XLA_FLAGS}".strip()}
+
+
+def _use_one_thread() -> None:
+    """Make this worker one with one thread, unless it has computed already."""
+    os.environ.update(_single_thread())
 
 
 @contextlib.contextmanager
