@@ -44,15 +44,15 @@ reproduction: $(READY)
 	$(BIN)/gaussbell check all --scale $(SCALE) --out docs/reproduction --page docs/reproduction.md
 
 noise: $(READY)
-	$(BIN)/gaussbell reproduce noise --out docs/noise
+	$(BIN)/gaussbell reproduce noise --out docs
 
 # Half an hour on 2 cores; interrupted, it goes on where it stopped.
 values: $(READY)
-	$(BIN)/gaussbell reproduce values --out docs/values
+	$(BIN)/gaussbell reproduce values --out docs
 
 # An hour on 2 cores; interrupted, it goes on where it stopped.
 control: $(READY)
-	$(BIN)/gaussbell reproduce control --out docs/control
+	$(BIN)/gaussbell reproduce control --out docs
 
 # Beside d3rlpy's FQE if FQE_PYTHON names the Python of an environment that has it.
 offline: $(READY)

@@ -157,6 +157,10 @@ def test_the_page_comes_from_the_record():
     ("words", "message"),
     [
         (["reproduce", "stra"], "experiment='stra': there is none of this name; choose all, star,"),
+        (
+            ["reproduce", "noise", "--scale", "paper"],
+            "--scale: noise has one size and runs here; leave it out.",
+        ),
         (["check", "star", "--out", "nowhere"], "star: 3 of 3 cells are missing in nowhere/quick/star; run"),
         (["reproduce", "star", "--out", "file/below"], "--out file/below: cannot be made a folder"),
         (

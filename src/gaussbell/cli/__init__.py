@@ -157,8 +157,8 @@ def reproduce(
         str, typer.Argument(help="Which experiment, or all of the paper's; `gaussbell list` names them.")
     ] = "all",
     scale: Annotated[
-        Scale, typer.Option(help="How much: seconds, minutes, or as in the paper.")
-    ] = Scale.QUICK,
+        Scale | None, typer.Option(help="How much: seconds, minutes, or as in the paper; default quick.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for records, figures and tables.")] = Path(
         "runs/reproduction"
     ),
@@ -172,11 +172,14 @@ def reproduce(
     Interrupted, it goes on where it stopped.
     """
     if experiment in OWN:
-        reproduce_own(experiment, out)
+        for option, given in (("scale", scale), ("workers", workers), ("scheduler", scheduler)):
+            if given is not None:
+                raise ValueError(f"--{option}: {experiment} has one size and runs here; leave it out.")
+        reproduce_own(experiment, out / experiment)
         return
     names = choose_studies(experiment)
     check_writable(out)
-    reproduce_studies(names, scale, out, workers=workers, scheduler=scheduler)
+    reproduce_studies(names, scale or Scale.QUICK, out, workers=workers, scheduler=scheduler)
 
 
 @app.command(name="list")
