@@ -1,4 +1,4 @@
-"""What a run tells about itself."""
+"""How fast a run converged in the end."""
 
 from typing import Any
 
