@@ -143,6 +143,8 @@ class _Run:
         self.sweep, self.folder, self.on_progress = sweep, folder, on_progress
         self.todo = {cell_path(sweep, folder, cell): cell for cell in todo}
         self.errors: dict[str, str] = {}
+        self._cost = sum(map(sweep.cost, sweep.cells))
+        self._cost_left = sum(map(sweep.cost, todo))
         self._tell()
 
     def drain(self, executor: Executor) -> None:
@@ -157,7 +159,7 @@ class _Run:
                     self.errors[path.stem] = outcome.error
                 else:
                     self._write(path, outcome.measured, outcome.seconds)
-                del self.todo[path]
+                self._cost_left -= sweep.cost(self.todo.pop(path))
                 self._tell()
 
     def _outcomes(self, future: Future, paths: list[Path]) -> list[Outcome]:
@@ -189,10 +191,9 @@ class _Run:
     def _tell(self) -> None:
         if self.on_progress is None:
             return
-        cost = sum(map(self.sweep.cost, self.sweep.cells))
-        left = sum(map(self.sweep.cost, self.todo.values()))
         total = len(self.sweep.cells)
-        self.on_progress(SweepProgress(total - len(self.todo), total, cost - left, cost))
+        done_cost = self._cost - self._cost_left
+        self.on_progress(SweepProgress(total - len(self.todo), total, done_cost, self._cost))
 
 
 _groups_compiled: set[str] = set()
