@@ -1,5 +1,6 @@
 """Policy evaluation: fit a network to the Bellman equation of a policy (Algorithm 1)."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -7,10 +8,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from gaussbell.diagnostics.checks import check_problem
 from gaussbell.linearisation import Linearisation
 from gaussbell.mdp import MarkovChain
 from gaussbell.networks import MLP, without_features
-from gaussbell.precision import as_double, callers_dtype, in_double
+from gaussbell.precision import as_double, callers_dtype, in_double, is_traced
 from gaussbell.residuals import BellmanProblem, bellman_problem, match_output
 from gaussbell.solution import Solution
 from gaussbell.solve import Progress, solve
@@ -36,6 +38,7 @@ def evaluate(
     on_progress: Callable[[Progress], None] | None = None,
     held_out: Callable[[Any], float] | None = None,
     keep_parameters: bool = False,
+    diagnose: bool = True,
 ) -> Solution:
     """Fit `network` to the value of a policy by minimising the NMSBE with complete derivatives.
 
@@ -58,8 +61,9 @@ def evaluate(
     network's input for each state and how much it counts (by default its number and its stationary
     probability); `scale_output`, whether to scale an MLP's output first, by default only without a solver
     of your own; `held_out`, a function from a network to its error on data of your own: it is asked every
-    20 steps, the network with the smallest answer is returned, and the fit ends where it stops falling; the
-    rest as in `least_squares`.
+    20 steps, the network with the smallest answer is returned, and the fit ends where it stops falling;
+    `diagnose`, whether to check the rows behind the fit (`solution.checks`, `solution.warnings`); the rest as
+    in `least_squares`.
 
     >>> import gaussbell as gb
     >>> chain = gb.environments.SevenStar().under()
@@ -74,7 +78,7 @@ def evaluate(
     fitted = without_features(network)
     wanted = solver is None if scale_output is None else scale_output
     problem, start, default_tolerance = _prepare(problem, fitted, scale_output=wanted and type(fitted) is MLP)
-    return solve(
+    solution = solve(
         problem,
         start,
         _default_solver(problem, start) if solver is None else solver,
@@ -85,6 +89,10 @@ def evaluate(
         held_out=held_out,
         keep_parameters=keep_parameters,
     )
+    if not diagnose or is_traced((solution.loss, problem)):
+        return solution
+    found = check_problem(problem, problem.pack(solution.network), data)
+    return dataclasses.replace(solution, checks=found)
 
 
 @eqx.filter_jit

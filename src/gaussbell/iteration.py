@@ -224,6 +224,7 @@ class _Run:
                 solver=evaluation.solver,
                 max_steps=evaluation.max_steps,
                 tolerance=evaluation.tolerance,
+                diagnose=False,
             )
             policy = Greedy(fit.network, self.seen.num_actions)
             log = self._play(policy, sweep + 1, "roll-outs")

@@ -133,6 +133,7 @@ def evaluate_offline(
             scale_output=True,
             max_steps=max_steps,
             on_progress=on_progress,
+            diagnose=False,
         )
 
     solution = fit(fit_key, data)

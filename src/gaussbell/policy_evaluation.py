@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell import features as input_features
-from gaussbell.actions import BoxActions
+from gaussbell.diagnostics.held_out import TAIL, HeldOutPaths, is_random
 from gaussbell.evaluation import evaluate
 from gaussbell.networks import MLP, FeatureNetwork
 from gaussbell.policies import Policy, is_noisy
@@ -27,8 +27,6 @@ LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 FEWEST_ROWS = 20
 CHECKED_STATES = (256, 1024)
 """Held-out paths, at least and at most: as many as the budget itself would pay for, within these bounds."""
-CHECKED_TAIL = 0.1
-"""The held-out paths are so long that this share of the discount is left."""
 LONGEST_TAIL = 0.01
 """No paths are tried that are so long that less than this share of the discount is left."""
 MIDDLE = 0.2
@@ -123,11 +121,13 @@ def evaluate_policy(
     """
     budget = read_count("budget", budget, 1)
     most_rows = read_count("most_rows", most_rows, 1)
-    noisy = bool(getattr(env, "noisy", False)) or is_noisy(policy)
-    successors = (NOISY_SUCCESSORS if noisy else 1) if successors is None else successors
+    successors = (NOISY_SUCCESSORS if is_random(env, policy) else 1) if successors is None else successors
     fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
     network = _behind_features(network, env, policy, q, network_key)
-    check = _Check(env, policy, budget, q, noisy, states, check_key)
+    count = int(np.clip(budget // steps_for(env.discount, TAIL), *CHECKED_STATES))
+    check, final = (
+        HeldOutPaths(env, policy, count, key=k, q=q, states=states) for k in (check_key, final_key)
+    )
 
     def sample(candidate: Any) -> Transitions:
         cost = int(read_horizons(candidate)[-1]) * successors
@@ -150,7 +150,7 @@ def evaluate_policy(
         fits = [fit(steps)]
     best = min(fits, key=lambda fitted: fitted.error)
     best.go_on(max_steps)
-    error, spread = _Check(env, policy, budget, q, noisy, states, final_key)(best.network)
+    estimate = final.estimate(best.network)
     counts = [len(fitted.data) * int(read_horizons(fitted.steps)[-1]) * successors for fitted in fits]
     tried = [Candidate(fitted.steps, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
@@ -160,11 +160,11 @@ def evaluate_policy(
         steps=np.int32(best.taken),
         history=best.history(),
         horizon=best.steps,
-        value_error=error,
-        relative_error=error / spread if spread > 0 else np.inf,
+        value_error=estimate.error,
+        relative_error=estimate.error / estimate.spread if estimate.spread > 0 else np.inf,
         tried=tuple(sorted(tried)) if len(tried) > 1 else tuple(tried),
         transitions=best.data,
-        simulated=sum(counts) + 2 * check.cost,
+        simulated=sum(counts) + check.cost + final.cost,
         ahead=lambda network, query: simulate_ahead(network, env, policy, *query, key=check_key),
     )
 
@@ -177,7 +177,7 @@ class _Fit:
     """
 
     def __init__(
-        self, steps: Any, data: Transitions, network: Any, solver: Any, check: "_Check", on_progress: Any
+        self, steps: Any, data: Transitions, network: Any, solver: Any, check: HeldOutPaths, on_progress: Any
     ):
         self.steps, self.data, self.network = steps, data, network
         self._check, self._solver, self._on_progress = check, solver or LevenbergMarquardt(), on_progress
@@ -193,13 +193,14 @@ class _Fit:
                 solver=self._solver,
                 max_steps=min(BOUT, most),
                 scale_output=True,
-                held_out=lambda network: self._check(network)[0],
+                held_out=lambda network: self._check.estimate(network).error,
                 on_progress=self._on_progress,
+                diagnose=False,
             )
             self._histories.append(solution.history)
             self.network, self.loss, self.status = solution.network, solution.loss, solution.status
             self.taken += int(solution.steps)
-        self.error = self._check(self.network)[0]
+        self.error = self._check.estimate(self.network).error
 
     def history(self) -> History:
         """The histories of all bouts as one; each bout starts where the one before it ended."""
@@ -215,54 +216,6 @@ class _Fit:
             for name in fields
         }
         return History(**joined)
-
-
-class _Check:
-    """Held-out paths, long enough that their residual is an error of the value."""
-
-    def __init__(self, env: Any, policy: Policy, budget: int, q: bool, noisy: bool, states: Any, key: Any):
-        horizon = steps_for(env.discount, CHECKED_TAIL)
-        count = int(np.clip(budget // horizon, *CHECKED_STATES))
-        start = None if states is None else states(count, key)
-        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q, state=start)
-        self.paths = [first]
-        if noisy and not hasattr(env, "sample_transitions"):
-            # A second, independent path from each state.
-            state, paths_key = np.asarray(first.state), jax.random.fold_in(key, 1)
-            second = env.simulate(
-                policy, state, [horizon], action=_as_taken(env, first.action), key=paths_key
-            )
-            reached = second.next_state[0]
-            following = (
-                env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action if q else None
-            )
-            self.paths.append(
-                Transitions(
-                    state,
-                    second.reward[0],
-                    reached,
-                    second.discount[0],
-                    action=first.action,
-                    next_action=following,
-                )
-            )
-        self.remaining = env.discount**horizon
-        self.cost = horizon * count * len(self.paths)
-
-    def __call__(self, network: Any) -> tuple[float, float]:
-        """The estimated root mean squared error of a network's values, and their standard deviation."""
-        values = np.asarray(network(self.paths[0].inputs))
-        targets = [_target(network, path) for path in self.paths]
-        square = np.mean((values - targets[0]) * (values - targets[-1]))
-        spread = np.sqrt(max(np.cov(targets[0], targets[-1])[0, 1], 0.0))
-        return float(np.sqrt(max(square, 0.0)) / (1 - self.remaining)), float(spread)
-
-
-def _target(network: Any, path: Transitions) -> np.ndarray:
-    # Where the process has ended the successor counts for nothing, whatever it is.
-    ended = (np.asarray(path.discount) == 0)[:, None]
-    successor = np.where(ended, np.asarray(path.inputs), np.asarray(path.next_inputs))
-    return np.asarray(path.reward) + np.asarray(path.discount) * np.asarray(network(successor))
 
 
 def _search(fit: Callable[[int], _Fit], budget: int, discount: float, most: int) -> list[_Fit]:
@@ -294,10 +247,3 @@ def _behind_features(network: Any, env: Any, policy: Policy, q: bool, key: Any) 
         return inner if made is None else FeatureNetwork(made, inner)
     scaling = env.scaling(q=q)
     return FeatureNetwork(scaling, network) if type(network) is MLP and scaling is not None else network
-
-
-def _as_taken(env: Any, action: Any) -> Any:
-    """Actions as an environment takes them: whole numbers have no second axis."""
-    if action is None or isinstance(env.actions, BoxActions):
-        return action
-    return np.asarray(action)[:, 0]

@@ -92,7 +92,8 @@ class Solution(eqx.Module):
 
     `params` (or `network`) come in the precision they were given in; `loss` (or `msbe`), half the sum of
     squares, was measured in float64. `steps` counts steps tried, rejected ones included. Under vmap every
-    field has a leading axis: `solution.loss.argmin()` is the best of many.
+    field has a leading axis: `solution.loss.argmin()` is the best of many. `checks`, from `evaluate` outside
+    jit and vmap, holds what the rows say about the fit: `solution.warnings` puts the bad news into words.
     """
 
     params: Any
@@ -100,6 +101,12 @@ class Solution(eqx.Module):
     status_code: Int[Array | np.generic, ""]
     steps: Int[Array | np.generic, ""]
     history: History
+    checks: Any = eqx.field(default=None, kw_only=True)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against the values of a fit, however small its loss, in sentences."""
+        return () if self.checks is None else self.checks.warnings
 
     @property
     def network(self) -> Any:
@@ -133,7 +140,8 @@ class Solution(eqx.Module):
     def __str__(self) -> str:
         status = self.status
         if isinstance(status, Status):
-            return f"{status} after {int(self.steps)} steps, loss {float(self.loss):.3g}. {status.value}"
+            ended = f"{status} after {int(self.steps)} steps, loss {float(self.loss):.3g}. {status.value}"
+            return " ".join([ended, *self.warnings])
         names, counts = np.unique([str(s) for s in status.ravel()], return_counts=True)
         ended = ", ".join(f"{n} {name}" for name, n in zip(names, counts, strict=True))
         return f"{status.size} solves: {ended}; median loss {np.median(np.asarray(self.loss)):.3g}."

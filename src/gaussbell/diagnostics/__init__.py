@@ -1,5 +1,6 @@
-"""What a network and its data tell about a fit: ranks, spectra, curvature, and the order of convergence."""
+"""What a network and its data tell about a fit: ranks, curvature, order of convergence, and trust."""
 
+from gaussbell.diagnostics.checks import Checks, check
 from gaussbell.diagnostics.convergence import order_of_convergence
 from gaussbell.diagnostics.hessians import (
     Curvature,
@@ -10,17 +11,24 @@ from gaussbell.diagnostics.hessians import (
     second_order_share,
 )
 from gaussbell.diagnostics.ranks import Spectra, Spectrum, spectra, spectrum
+from gaussbell.diagnostics.smooth import smooth_value
+from gaussbell.diagnostics.verdict import Trust, trust
 
 __all__ = [
+    "Checks",
     "Curvature",
     "HessianTerms",
     "Spectra",
     "Spectrum",
+    "Trust",
+    "check",
     "curvature",
     "hessian_product",
     "hessian_terms",
     "order_of_convergence",
     "second_order_share",
+    "smooth_value",
     "spectra",
     "spectrum",
+    "trust",
 ]

@@ -78,13 +78,21 @@ def spectrum(differential: DifferentialMap, *, by_gram: bool | None = None) -> S
     rows, parameters = len(differential.value), differential.num_parameters
     if by_gram is None:
         by_gram = rows * parameters > MOST_DENSE_NUMBERS
-    rounding = max(rows, parameters) * np.finfo(np.float64).eps
-    if by_gram:
-        squares = np.linalg.eigvalsh(np.asarray(differential.gram()))[::-1]
-        values, floor = np.sqrt(np.maximum(squares, 0.0)), np.sqrt(rounding)
-    else:
-        values, floor = np.linalg.svd(np.asarray(differential.rows()), compute_uv=False), rounding
-    return Spectrum(values, rows, parameters, float(floor * values[0]) if len(values) else 0.0)
+    if not by_gram:
+        return spectrum_of(np.asarray(differential.rows()))
+    squares = np.linalg.eigvalsh(np.asarray(differential.gram()))[::-1]
+    values = np.sqrt(np.maximum(squares, 0.0))
+    return Spectrum(values, rows, parameters, float(np.sqrt(_rounding(rows, parameters)) * values[0]))
+
+
+def spectrum_of(jacobian: Float[np.ndarray, "m n"]) -> Spectrum:
+    """The singular values of a Jacobian that is at hand as a matrix."""
+    values = np.linalg.svd(jacobian, compute_uv=False)
+    return Spectrum(values, *jacobian.shape, floor=float(_rounding(*jacobian.shape) * values[0]))
+
+
+def _rounding(rows: int, parameters: int) -> float:
+    return max(rows, parameters) * float(np.finfo(np.float64).eps)
 
 
 @in_double

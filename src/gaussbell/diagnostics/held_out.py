@@ -1,0 +1,131 @@
+"""Held-out paths: what the value is off by, measured where no fit has looked."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from gaussbell.actions import BoxActions
+from gaussbell.policies import Policy, is_noisy
+from gaussbell.precision import as_key
+from gaussbell.rollouts import steps_for
+from gaussbell.sampling import sample_transitions
+from gaussbell.transitions import Transitions
+
+TAIL = 0.1
+"""Held-out paths are so long that this share of the discount is left."""
+QUANTILE = 1.96
+NOISY_PATHS = 32
+"""Paths from a state that are averaged where the process or the policy is random."""
+
+
+class ErrorEstimate(NamedTuple):
+    """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread."""
+
+    error: float
+    low: float
+    high: float
+    spread: float
+
+
+class HeldOutPaths:
+    """Paths from fresh states, so long that their residual is an error of the value, not of one step.
+
+        f(s) - R_h - discount^h f(s_h) = error(s) - discount^h error(s_h)
+
+    If the process or the policy is random, a second, independent path from each state keeps the noise out of
+    the mean square. Arguments: `count`, how many states; `states`, a function of a number and a key that
+    draws them, by default uniformly from the environment's box.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        policy: Policy,
+        count: int,
+        *,
+        key: PRNGKeyArray | int,
+        q: bool = False,
+        states: Any = None,
+    ):
+        key, horizon = as_key(key), steps_for(env.discount, TAIL)
+        start = None if states is None else states(count, key)
+        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q, state=start)
+        self.paths = [first]
+        if is_random(env, policy) and not hasattr(env, "sample_transitions"):
+            self.paths.append(_second_paths(env, policy, first, horizon, key))
+        self.remaining = env.discount**horizon
+        self.cost = horizon * count * len(self.paths)
+
+    def estimate(self, network: Any) -> ErrorEstimate:
+        """How far off the network's values are."""
+        values = np.asarray(network(self.paths[0].inputs))
+        targets = [long_targets(network, path) for path in self.paths]
+        squares = (values - targets[0]) * (values - targets[-1]) / (1 - self.remaining) ** 2
+        mean = squares.mean()
+        margin = QUANTILE * squares.std(ddof=1) / np.sqrt(len(squares)) if len(squares) > 1 else np.inf
+        error, low, high = (float(np.sqrt(max(s, 0.0))) for s in (mean, mean - margin, mean + margin))
+        spread = float(np.sqrt(max(np.cov(targets[0], targets[-1])[0, 1], 0.0)))
+        return ErrorEstimate(error, low, high, spread)
+
+
+def error_at(
+    network: Any, env: Any, policy: Policy, inputs: Any, *, key: PRNGKeyArray | int, q: bool = False
+) -> Float[np.ndarray, " K"]:
+    """The estimated absolute error of the value at states (K, d), or at pairs of state and action with `q`.
+
+    Each is simulated as far as the held-out paths, 32 times where that is random; what chance alone would
+    make of the difference is taken off.
+    """
+    inputs, width = np.asarray(inputs, float), env.width
+    state, action = inputs[:, :width], _as_taken(env, inputs[:, width:]) if q else None
+    horizon = steps_for(env.discount, TAIL)
+    paths = NOISY_PATHS if is_random(env, policy) else 1
+    options: Any = {"action": None if action is None else np.repeat(action, paths, axis=0)} if q else {}
+    rows = sample_transitions(
+        env,
+        policy,
+        len(state) * paths,
+        key=key,
+        steps=horizon,
+        q=q,
+        state=np.repeat(state, paths, axis=0),
+        **options,
+    )
+    values = np.asarray(network(inputs))
+    gaps = values[:, None] - long_targets(network, rows).reshape(len(state), paths)
+    square = gaps.mean(axis=1) ** 2
+    if paths > 1:
+        square = np.maximum(square - gaps.var(axis=1, ddof=1) / paths, 0.0)
+    return np.sqrt(square) / (1 - env.discount**horizon)
+
+
+def is_random(env: Any, policy: Policy) -> bool:
+    """Does the same state lead to different paths?"""
+    return bool(getattr(env, "noisy", False)) or is_noisy(policy)
+
+
+def long_targets(network: Any, path: Transitions) -> np.ndarray:
+    """What rows say the values of their states are, if the network is right about their successors."""
+    # Where the process has ended the successor counts for nothing, whatever it is.
+    ended = (np.asarray(path.discount) == 0)[:, None]
+    successor = np.where(ended, np.asarray(path.inputs), np.asarray(path.next_inputs))
+    return np.asarray(path.reward) + np.asarray(path.discount) * np.asarray(network(successor))
+
+
+def _second_paths(env: Any, policy: Policy, first: Transitions, horizon: int, key: Any) -> Transitions:
+    state = np.asarray(first.state)
+    action = None if first.action is None else _as_taken(env, np.asarray(first.action))
+    second = env.simulate(policy, state, [horizon], action=action, key=jax.random.fold_in(key, 1))
+    reached, following = second.next_state[0], None
+    if first.action is not None:
+        following = env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action
+    return Transitions(
+        state, second.reward[0], reached, second.discount[0], action=first.action, next_action=following
+    )
+
+
+def _as_taken(env: Any, action: np.ndarray) -> np.ndarray:
+    """Actions as an environment takes them: whole numbers have no second axis."""
+    return action if isinstance(env.actions, BoxActions) else action[:, 0].astype(int)
