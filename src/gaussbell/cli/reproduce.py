@@ -31,10 +31,14 @@ def choose_studies(name: str) -> list[str]:
     from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
 
     if name == "all":
-        return list(reproduction.STUDIES)
+        return list(reproduction.PAPER)
+    if name == "diagnostics":
+        return list(reproduction.DIAGNOSTICS)
     if name not in reproduction.STUDIES:
         known = ", ".join([*reproduction.STUDIES, *OWN])
-        raise ValueError(f"experiment={name!r}: there is none of this name; choose all, {known}.")
+        raise ValueError(
+            f"experiment={name!r}: there is none of this name; choose all, diagnostics, {known}."
+        )
     return [name]
 
 
@@ -163,13 +167,18 @@ def list_studies() -> None:
     """Every experiment with its cells at each scale."""
     from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
 
-    table = Table(title="Experiments of the paper", title_justify="left")
-    for column in ("name", "what", f"cells: {', '.join(Scale)}"):
-        table.add_column(column, no_wrap=column == "name")
-    for study in reproduction.STUDIES.values():
-        counts = ", ".join(str(len(study.cells(scale))) for scale in Scale)
-        table.add_row(study.name, f"{study.title}; {len(study.claims)} claims", counts)
-    screen.print(table)
+    parts = {
+        "Experiments of the paper: all": reproduction.PAPER,
+        "Its propositions, and when to trust a value: diagnostics": reproduction.DIAGNOSTICS,
+    }
+    for title, studies in parts.items():
+        table = Table(title=title, title_justify="left")
+        for column in ("name", "what", f"cells: {', '.join(Scale)}"):
+            table.add_column(column, no_wrap=column == "name")
+        for study in studies.values():
+            counts = ", ".join(str(len(study.cells(scale))) for scale in Scale)
+            table.add_row(study.name, f"{study.title}; {len(study.claims)} claims", counts)
+        screen.print(table)
     own = Table(title="Beyond the paper, of one size each", title_justify="left")
     own.add_column("name")
     own.add_column("what")

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell.actions import BoxActions
+from gaussbell.neighbours import successors_of
 from gaussbell.policies import Policy, is_noisy
 from gaussbell.precision import as_key
 from gaussbell.rollouts import steps_for
@@ -16,7 +17,7 @@ from gaussbell.transitions import Transitions
 TAIL = 0.1
 """Held-out paths are so long that this share of the discount is left."""
 QUANTILE = 1.96
-NOISY_PATHS = 32
+NOISY_PATHS = 128
 """Paths from a state that are averaged where the process or the policy is random."""
 
 
@@ -36,7 +37,7 @@ class HeldOutPaths:
 
     If the process or the policy is random, a second, independent path from each state keeps the noise out of
     the mean square. Arguments: `count`, how many states; `states`, a function of a number and a key that
-    draws them, by default uniformly from the environment's box.
+    draws them, by default uniformly from the environment's box; `paths`, how many are averaged on each side.
     """
 
     def __init__(
@@ -48,15 +49,19 @@ class HeldOutPaths:
         key: PRNGKeyArray | int,
         q: bool = False,
         states: Any = None,
+        paths: int = 1,
     ):
         key, horizon = as_key(key), steps_for(env.discount, TAIL)
         start = None if states is None else states(count, key)
-        first = sample_transitions(env, policy, count, key=key, steps=horizon, q=q, state=start)
+        rows = {"steps": horizon, "q": q, "successors": paths}
+        first = sample_transitions(env, policy, count, key=key, state=start, **rows)
         self.paths = [first]
         if is_random(env, policy) and not hasattr(env, "sample_transitions"):
-            self.paths.append(_second_paths(env, policy, first, horizon, key))
+            action = None if first.action is None else _as_taken(env, np.asarray(first.action))
+            again = {"state": np.asarray(first.state), "action": action, "key": jax.random.fold_in(key, 1)}
+            self.paths.append(sample_transitions(env, policy, count, **again, **rows))
         self.remaining = env.discount**horizon
-        self.cost = horizon * count * len(self.paths)
+        self.cost = horizon * count * paths * len(self.paths)
 
     def estimate(self, network: Any) -> ErrorEstimate:
         """How far off the network's values are."""
@@ -75,7 +80,7 @@ def error_at(
 ) -> Float[np.ndarray, " K"]:
     """The estimated absolute error of the value at states (K, d), or at pairs of state and action with `q`.
 
-    Each is simulated as far as the held-out paths, 32 times where that is random; what chance alone would
+    Each is simulated as far as the held-out paths, 128 times where that is random; what chance alone would
     make of the difference is taken off.
     """
     inputs, width = np.asarray(inputs, float), env.width
@@ -109,21 +114,9 @@ def is_random(env: Any, policy: Policy) -> bool:
 def long_targets(network: Any, path: Transitions) -> np.ndarray:
     """What rows say the values of their states are, if the network is right about their successors."""
     # Where the process has ended the successor counts for nothing, whatever it is.
-    ended = (np.asarray(path.discount) == 0)[:, None]
-    successor = np.where(ended, np.asarray(path.inputs), np.asarray(path.next_inputs))
-    return np.asarray(path.reward) + np.asarray(path.discount) * np.asarray(network(successor))
-
-
-def _second_paths(env: Any, policy: Policy, first: Transitions, horizon: int, key: Any) -> Transitions:
-    state = np.asarray(first.state)
-    action = None if first.action is None else _as_taken(env, np.asarray(first.action))
-    second = env.simulate(policy, state, [horizon], action=action, key=jax.random.fold_in(key, 1))
-    reached, following = second.next_state[0], None
-    if first.action is not None:
-        following = env.simulate(policy, reached, [0], key=jax.random.fold_in(key, 2)).action
-    return Transitions(
-        state, second.reward[0], reached, second.discount[0], action=first.action, next_action=following
-    )
+    successors, weights = successors_of(path)
+    values = np.asarray(network(successors.reshape(weights.size, -1))).reshape(weights.shape)
+    return np.asarray(path.reward) + (weights * values).sum(axis=1)
 
 
 def _as_taken(env: Any, action: np.ndarray) -> np.ndarray:

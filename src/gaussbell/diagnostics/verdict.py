@@ -13,11 +13,18 @@ from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell import encodings
 from gaussbell.diagnostics.checks import Checks, check
-from gaussbell.diagnostics.held_out import ErrorEstimate, HeldOutPaths, error_at, long_targets
+from gaussbell.diagnostics.held_out import (
+    NOISY_PATHS,
+    ErrorEstimate,
+    HeldOutPaths,
+    error_at,
+    is_random,
+    long_targets,
+)
 from gaussbell.diagnostics.smooth import smooth_value
 from gaussbell.markov import discounted_sum
 from gaussbell.mdp import MarkovChain
-from gaussbell.neighbours import averaged_values, neighbour_values
+from gaussbell.neighbours import averaged_values, neighbour_values, successors_of
 from gaussbell.policies import Policy
 from gaussbell.precision import as_key, host_rng, in_double, read_concrete
 from gaussbell.solution import Solution, Status
@@ -171,7 +178,8 @@ def _by_simulator(
     network: Any, data: Transitions, env: Any, policy: Policy, states: Any, key: Any
 ) -> tuple[ErrorEstimate, Callable[[np.ndarray], np.ndarray]]:
     q = data.action is not None
-    paths = HeldOutPaths(env, policy, HELD_OUT_STATES, key=key, q=q, states=states)
+    many = NOISY_PATHS // 8 if is_random(env, policy) else 1
+    paths = HeldOutPaths(env, policy, HELD_OUT_STATES, key=key, q=q, states=states, paths=many)
     return paths.estimate(network), lambda inputs: error_at(network, env, policy, inputs, key=key, q=q)
 
 
@@ -180,9 +188,7 @@ def _by_held_out(network: Any, rows: Transitions) -> ErrorEstimate:
 
     Rows of one step say little: their residual is divided by 1 - discount.
     """
-    remaining = np.asarray(rows.discount)
-    if remaining.ndim > 1:
-        raise ValueError("held_out: give rows with one successor each; pairs of paths need the simulator.")
+    remaining = successors_of(rows)[1].sum(axis=1)
     errors = (np.asarray(network(rows.inputs)) - long_targets(network, rows)) / (1 - remaining)
     squares = errors**2
     margin = 1.96 * squares.std() / np.sqrt(len(squares))

@@ -1,4 +1,4 @@
-"""The paper's studies together: verdicts on its claims, and a page with tables and figures.
+"""Studies together: the paper's, with verdicts on its claims, and ours of when to trust a value.
 
 `summarise` makes one record of what the cells say; the page and the comparison with what is expected need
 that record alone.
@@ -11,16 +11,44 @@ from pathlib import Path
 from typing import Any
 
 from gaussbell import records
-from gaussbell.experiments import architectures, convergence, generalisation, policy_iteration, star
+from gaussbell.experiments import (
+    architectures,
+    convergence,
+    generalisation,
+    policy_iteration,
+    propositions,
+    star,
+    trust,
+)
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Study, Verdict
 
-STUDIES: dict[str, Study] = {
+PAPER: dict[str, Study] = {
     module.STUDY.name: module.STUDY
     for module in (star, convergence, generalisation, architectures, policy_iteration)
 }
+"""The paper's experiments: what `all` stands for."""
+DIAGNOSTICS: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (propositions, trust)}
+"""Its propositions, and how well the diagnostics predict errors."""
+STUDIES = PAPER | DIAGNOSTICS
 EXPECTED = "expected.json"
 """The verdicts that are known, by scale, study and claim: a change of them is news."""
+
+
+_HEADS = {
+    False: (
+        "The paper's experiments, run again",
+        "Every experiment of Gottwald, Gronauer, Shen and Diepold, *Analysis and Optimisation of Bellman "
+        "Residual\nErrors with Neural Function Approximation*, with a verdict on what it says, in our words.",
+        "reproduction",
+    ),
+    True: (
+        "When can a value be trusted?",
+        "The paper's propositions checked by numbers, and how well our diagnostics predict the true error.",
+        "diagnostics",
+    ),
+}
+"""Title and first words of a page, and what writes it; for the paper's studies and for the diagnostics."""
 
 
 def folder_of(out: Path, scale: Scale, name: str) -> Path:
@@ -86,15 +114,13 @@ def page(record: Mapping[str, Any], folder: str) -> str:
     plural = {Verdict.HOLDS: "hold", Verdict.IN_PART: "hold in part", Verdict.FAILS: "do not hold"}
     counts = ", ".join(f"{held.count(verdict)} {words}" for verdict, words in plural.items())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
+    title, about, target = _HEADS[record["studies"].keys() <= DIAGNOSTICS.keys()]
     lines = [
-        "# The paper's experiments, run again",
+        f"# {title}",
         "",
-        "Every experiment of Gottwald, Gronauer, Shen and Diepold, *Analysis and Optimisation of Bellman "
-        "Residual",
-        "Errors with Neural Function Approximation*, with a verdict on what it says, in our words. "
-        f"Of {len(held)} claims: {counts}.",
+        f"{about} Of {len(held)} claims: {counts}.",
         "",
-        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make reproduction` writes this page anew.",
+        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {target}` writes this page anew.",
         "",
     ]
     for name, study in record["studies"].items():

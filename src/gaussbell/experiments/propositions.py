@@ -1,0 +1,385 @@
+"""The paper's propositions, checked by numbers: hundreds of starts, and what kind of point each ends at.
+
+A fit runs from many random weights at once until no step lowers the loss. Where it ends, the rank of the
+Jacobian, the residual, and the eigenvalues of the true Hessian say what kind of critical point it is. Once with
+more parameters than rows and once with fewer; on a random finite process, where the fit is exact, and on a few
+samples of Mountain Car. Other cells change the activation, or the steps of a row.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gaussbell as gb
+from gaussbell import figures
+from gaussbell.experiments.scale import Scale
+from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select, settings
+from gaussbell.networks import bent_identity
+from gaussbell.precision import double_throughout
+from gaussbell.records.cell_files import Cell, xarray
+from gaussbell.residuals import BellmanProblem, bellman_problem
+
+FINITE, CAR = "finite process", "mountain car"
+MANY, FEW = "more parameters", "fewer parameters"
+MINIMA, STEPS = "minima", "steps"
+STATES, SAMPLES, ROWS = 20, 25, 100
+"""States of the finite process; samples of Mountain Car in a fit; rows whose conditioning is compared."""
+SIZES = {(FINITE, MANY): (4, 10, 1), (FINITE, FEW): (4, 2, 1), (CAR, MANY): (2, 10, 1), (CAR, FEW): (2, 3, 1)}
+BENT, RELU, SATURATED = "bent identity", "ReLU", "saturated sigmoid"
+ACTIVATIONS: dict[str, tuple[Any, float]] = {
+    BENT: (bent_identity, 1.0),
+    RELU: (jax.nn.relu, 1.0),
+    SATURATED: (jax.nn.sigmoid, 20.0),
+}
+"""Each with a factor for the weights of hidden layers."""
+NOTHING = 1e-16
+"""A loss of this share of that of the zero function counts as none."""
+CRITICAL = 1e-5
+"""A gradient this small beside |J| |r| belongs to a critical point."""
+FLAT, NEGATIVE = 1e-10, 1e-6
+"""Shares of the largest eigenvalue: below the first it counts as zero, beyond minus the second as negative."""
+WRONG = 0.3
+"""A value whose error is more than this share of its standard deviation is wrong."""
+
+CLAIMS = (
+    Claim(
+        "finite", "Proposition 1", "On a finite process, full rank makes every critical point the true value."
+    ),
+    Claim("sampled", "Proposition 4", "On samples, full rank makes every critical point a zero residual."),
+    Claim("few", "Section 3.3", "With fewer parameters than rows suboptimal minima appear."),
+    Claim(
+        "hessian", "Propositions 2, 5", "The Hessian is positive semi-definite there, of rank at most rows."
+    ),
+    Claim("bad", "Proposition 3", "Zero residual is no true value: samples leave bad solutions."),
+    Claim("activations", "Section 3.3", "Activations with vanishing slope cost rank; Bent-Id keeps it."),
+    Claim("steps", "Section 3.4", "Rows of more steps are better conditioned."),
+)
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Fits by problem, size and activation, all starts of a cell at once; and rows by their steps."""
+    starts, solver_steps = {
+        Scale.SMOKE: (8, 40),
+        Scale.QUICK: (300, 1000),
+        Scale.PAPER: (1000, 3000),
+    }[scale]
+    common = {"starts": starts, "solver_steps": solver_steps}
+    minima = [
+        {"part": MINIMA, "problem": problem, "size": size, "activation": activation, **common}
+        for problem, size in SIZES
+        for activation in (ACTIVATIONS if size == MANY else (BENT,))
+    ]
+    lengths = [
+        {"part": STEPS, "problem": CAR, "steps": steps, "starts": min(starts, 50)}
+        for steps in (1, 5, 20, 50, 100)
+    ]
+    return minima + lengths
+
+
+@double_throughout
+def measure(cell: Cell) -> Data:
+    """Where each start ends, or how rows are conditioned."""
+    return _measure_minima(cell) if cell["part"] == MINIMA else _measure_steps(cell)
+
+
+class Fitted(NamedTuple):
+    """What is fitted: rows, the inputs of a chain's states, and where the true value is known."""
+
+    data: Any
+    features: Any
+    inputs: Any
+    truth: np.ndarray
+
+
+@functools.cache
+def _fitted(problem: str) -> Fitted:
+    if problem == FINITE:
+        chain = gb.environments.RandomMDP(STATES, 2, seed=1).under()
+        inputs = gb.encodings.normal(STATES, 4, key=1)
+        return Fitted(chain, inputs, inputs, chain.values)
+    car = gb.environments.MountainCar()
+    data = gb.sample_transitions(car, car.along_velocity, SAMPLES, key=1)
+    state = np.asarray(car.sample_states(1000, key=2))
+    return Fitted(data, None, state, gb.rollouts.returns(car, car.along_velocity, state))
+
+
+def _measure_minima(cell: Cell) -> Data:
+    fitted = _fitted(cell["problem"])
+    activation, factor = ACTIVATIONS[cell["activation"]]
+    sizes = SIZES[cell["problem"], cell["size"]]
+
+    def first(key: Any) -> Any:
+        network = gb.MLP(sizes, activation, key=key)
+        *hidden, last = network.weights
+        network = eqx.tree_at(lambda n: n.weights, network, (*(factor * w for w in hidden), last))
+        if cell["problem"] == FINITE:
+            return network
+        car = gb.environments.MountainCar
+        return gb.FeatureNetwork(gb.features.Scale(car.low, car.high), network)
+
+    def solve(network: Any) -> Any:
+        return gb.evaluate(
+            network,
+            fitted.data,
+            features=fitted.features,
+            solver=gb.LevenbergMarquardt(),
+            tolerance=0.0,
+            max_steps=cell["solver_steps"],
+        ).network
+
+    starts = eqx.filter_vmap(first)(jax.random.split(jax.random.key(3), cell["starts"]))
+    ends = eqx.filter_vmap(solve)(starts)
+    problem = bellman_problem(first(jax.random.key(0)), fitted.data, features=fitted.features)
+    pack = eqx.filter_vmap(problem.pack)
+    before, after = pack(starts), pack(ends)
+    found = _kinds(problem, after)
+    values = np.asarray(eqx.filter_vmap(lambda network: network(jnp.asarray(fitted.inputs)))(ends))
+    errors = np.sqrt(np.mean((values - fitted.truth) ** 2, axis=1)) / fitted.truth.std()
+    return xarray.Dataset(
+        {
+            **{name: ("start", np.asarray(numbers)) for name, numbers in found.items()},
+            "first_rank": ("start", np.asarray(_kinds(problem, before)["rank"])),
+            "value_error": ("start", errors),
+            "rows": len(problem.target),
+            "parameters": problem.packing.size,
+        },
+        coords={"start": np.arange(cell["starts"])},
+    )
+
+
+@eqx.filter_jit
+def _kinds(problem: BellmanProblem, points: Any) -> dict[str, Any]:
+    """What kind of point each is: loss, gradient, rank of the Jacobian, eigenvalues of the true Hessian."""
+    nothing = 0.5 * problem.target @ problem.target
+
+    def kind(x: Any) -> dict[str, Any]:
+        at = problem.linearise(x)
+        jacobian = at.jacobian()
+        singular = jnp.linalg.svd(jacobian, compute_uv=False)
+        floor = max(jacobian.shape) * jnp.finfo(jnp.float64).eps * singular[0]
+        eigenvalues = jnp.linalg.eigvalsh(jax.hessian(problem.loss)(x))
+        scale = singular[0] * jnp.linalg.norm(at.residual)
+        return {
+            "loss": at.loss / nothing,
+            "gradient": jnp.linalg.norm(at.gradient()) / jnp.where(scale > 0, scale, 1.0),
+            "rank": (singular > floor).sum(),
+            "hessian_rank": (eigenvalues > FLAT * eigenvalues[-1]).sum(),
+            "lowest": eigenvalues[0] / eigenvalues[-1],
+        }
+
+    return jax.lax.map(kind, points)
+
+
+def _measure_steps(cell: Cell) -> Data:
+    """The Bellman Jacobian of random networks on rows of so many steps."""
+    car = gb.environments.MountainCar()
+    condition, effective = [], []
+    for key in range(cell["starts"]):
+        data = gb.sample_transitions(car, car.along_velocity, ROWS, key=key, steps=cell["steps"])
+        network = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), gb.MLP((2, 10, 10, 1), key=key))
+        seen = gb.diagnostics.spectra(network, data).bellman
+        effective.append(seen.effective_rank)
+        condition.append(float(seen.values[0] / max(seen.values[-1], seen.floor)))
+    return xarray.Dataset(
+        {"condition": ("start", np.array(condition)), "effective_rank": ("start", np.array(effective))},
+        coords={"start": np.arange(cell["starts"])},
+    )
+
+
+def check(data: Data) -> Mapping[str, Finding]:
+    """What each proposition comes to."""
+    ends = {key: _Ends(_one(data, *key)) for key in SIZES}
+    many, few = ([ends[problem, size] for problem in (FINITE, CAR)] for size in (MANY, FEW))
+    exact, sampled = many
+    rank_after = {
+        name: [_Ends(_one(data, problem, MANY, name)) for problem in (FINITE, CAR)] for name in ACTIVATIONS
+    }
+    full = {name: np.mean([end.full_first for end in found]) for name, found in rank_after.items()}
+    zero = {name: np.mean([end.zero.mean() for end in found]) for name, found in rank_after.items()}
+    lengths = settings(data, "steps", part=STEPS)
+    rows = {n: select(data, part=STEPS, steps=n).isel(cell=0) for n in lengths}
+    condition = {int(n): float(np.nanmedian(found.condition)) for n, found in rows.items()}
+    effective = {int(n): float(np.nanmedian(found.effective_rank)) for n, found in rows.items()}
+    first, last = min(condition), max(condition)
+    curved = exact.psd & exact.thin, sampled.psd & sampled.thin
+    wrong = sampled.zero & (sampled.errors > WRONG)
+    return {
+        "finite": Finding(
+            exact.told + f"; largest error of the value there {exact.worst:.1e}", exact.verdict
+        ),
+        "sampled": Finding(sampled.told, sampled.verdict),
+        "few": Finding(
+            "; ".join(f"{name}: {end.levels}" for name, end in zip((FINITE, CAR), few, strict=True)),
+            all_of(*(end.suboptimal > 0 for end in few)),
+        ),
+        "hessian": Finding(
+            f"of {exact.zero.sum() + sampled.zero.sum()} points with zero residual, "
+            f"{sum(int(c[e.zero].sum()) for c, e in zip(curved, many, strict=True))} have both; ranks up to "
+            f"{exact.rank_there} for {exact.rows} rows and {sampled.rank_there} for {sampled.rows}",
+            by_share(
+                sum(c[e.zero].sum() for c, e in zip(curved, many, strict=True))
+                / max(1, sum(e.zero.sum() for e in many))
+            ),
+        ),
+        "bad": Finding(
+            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.rows} samples are off by "
+            f"more than {WRONG:g} standard deviations (median {np.median(sampled.errors[sampled.zero]):.1f})",
+            all_of(wrong.any()),
+        ),
+        "activations": Finding(
+            "full rank at the start: "
+            + ", ".join(f"{name} {share:.0%}" for name, share in full.items())
+            + "; zero residual in the end: "
+            + ", ".join(f"{name} {share:.0%}" for name, share in zero.items()),
+            all_of(full[BENT] > 0.95, full[RELU] < full[BENT], full[SATURATED] < full[BENT]),
+        ),
+        "steps": Finding(
+            f"from {first} to {last} steps the condition falls from {condition[first]:.0e} to "
+            f"{condition[last]:.0e}, the effective rank grows from {effective[first]:.1f} to "
+            f"{effective[last]:.1f}",
+            all_of(condition[last] < condition[first], effective[last] > effective[first]),
+        ),
+    }
+
+
+class _Ends:
+    """Where the starts of a cell ended."""
+
+    def __init__(self, found: Data):
+        self.rows, self.parameters = int(found.rows), int(found.parameters)
+        loss = found.loss.values
+        self.errors = found.value_error.values
+        self.zero = loss <= NOTHING
+        self.critical = self.zero | (found.gradient.values <= CRITICAL)
+        self.full = found["rank"].values == self.rows
+        self.full_first = float((found.first_rank.values == self.rows).mean())
+        self.psd = found.lowest.values >= -NEGATIVE
+        self.thin = found.hessian_rank.values <= self.rows
+        self._ranks, self._loss = found.hessian_rank.values, loss
+
+    @property
+    def rank_there(self) -> int:
+        return int(self._ranks[self.zero].max(initial=0))
+
+    @property
+    def worst(self) -> float:
+        return float(self.errors[self.zero].max(initial=0.0))
+
+    @property
+    def told(self) -> str:
+        good = self.critical & self.full
+        return (
+            f"{len(self.zero)} starts, {self.parameters} parameters for {self.rows} rows: "
+            f"{self.critical.sum()} ended at a critical point, {good.sum()} of full rank, "
+            f"{(good & self.zero).sum()} of these with zero residual; "
+            f"{(self.critical & ~self.zero).sum()} at one that is not zero"
+        )
+
+    @property
+    def verdict(self) -> Any:
+        good = self.critical & self.full
+        return by_share(float(self.zero[good].mean()) if good.any() else 0.0)
+
+    @property
+    def suboptimal(self) -> int:
+        losses = self._loss[self.critical]
+        return int((losses > 1.01 * losses.min(initial=np.inf)).sum())
+
+    @property
+    def levels(self) -> str:
+        losses = self._loss[self.critical & (self._loss > 0)]
+        distinct = len({f"{loss:.2e}" for loss in losses})
+        return (
+            f"{self.parameters} parameters for {self.rows} rows, {len(losses)} critical points of "
+            f"{len(self._loss)} starts at {distinct} levels, {self.suboptimal} above the best"
+        )
+
+
+def tabulate(data: Data) -> str:
+    """Counts by problem, size and activation as a Markdown table."""
+    lines = [
+        "| problem | activation | parameters / rows | starts | full rank at first | critical points | of full "
+        "rank | zero residual | other levels | true Hessian has no negative eigenvalue |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    found = select(data, part=MINIMA)
+    for index in range(found.sizes["cell"]):
+        one = found.isel(cell=index)
+        end = _Ends(one)
+        other = end.critical & ~end.zero
+        lines.append(
+            f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.rows} | {len(end.zero)} | "
+            f"{end.full_first:.0%} | {end.critical.sum()} | {(end.critical & end.full).sum()} | "
+            f"{end.zero.sum()} | {other.sum()} | {(end.psd & end.critical).sum()} |"
+        )
+    note = (
+        f"Zero residual: a loss of at most {NOTHING:g} of the zero function's. Critical: the gradient is at "
+        f"most {CRITICAL:g} of |J| |r|; starts that ended elsewhere ran out of steps."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def draw(data: Data) -> Mapping[str, figures.Figure]:
+    """Where starts end, and the conditioning of rows."""
+    caption = (
+        "Left: the final loss of every start, sorted. With more parameters than rows nearly all end at zero "
+        "(the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: the same "
+        "with more parameters, by activation. Right: random networks on rows of Mountain Car. More steps "
+        "lower the condition of the Jacobian, and raise its effective rank."
+    )
+    with figures.panels(3, title="The paper's propositions by numbers", caption=caption) as (figure, axes):
+        left, middle, right = axes
+        for (problem, size), colour in zip(SIZES, figures.PALETTE, strict=False):
+            _sorted(left, _one(data, problem, size), f"{problem}, {size}", colour)
+        for name, colour in zip(ACTIVATIONS, figures.PALETTE, strict=False):
+            _sorted(middle, _one(data, CAR, MANY, name), name, colour)
+        left.set(title="Where starts end", xlabel="share of starts", ylabel="loss / that of zero")
+        middle.set(
+            title="By activation, Mountain Car", xlabel="share of starts", ylabel="loss / that of zero"
+        )
+        lengths = settings(data, "steps", part=STEPS)
+        columns = [select(data, part=STEPS, steps=n).isel(cell=0).condition.values for n in lengths]
+        columns = [column[np.isfinite(column)] for column in columns]
+        figures.boxes(right, columns, np.arange(len(lengths)), figures.BLUE, "condition")
+        right.set_xticks(range(len(lengths)), [f"{n:g}" for n in lengths])
+        right.set(yscale="log", title=f"{ROWS} rows of Mountain Car", xlabel="steps of a row")
+        right.set(ylabel="condition of the Jacobian")
+        left.legend(fontsize=7)
+        middle.legend(fontsize=7)
+    return {"propositions": figure}
+
+
+def _sorted(panel: Any, found: Data, label: str, colour: str) -> None:
+    losses = np.sort(np.maximum(found.loss.values, 1e-32))
+    panel.semilogy(np.linspace(0, 1, len(losses)), losses, color=colour, label=label)
+
+
+def _one(data: Data, problem: str, size: str, activation: str = BENT) -> Data:
+    return select(data, part=MINIMA, problem=problem, size=size, activation=activation).isel(cell=0)
+
+
+def _group(cell: Cell) -> Any:
+    return [cell["part"], cell["problem"], cell.get("size"), cell.get("activation"), cell.get("steps")]
+
+
+def _cost(cell: Cell) -> float:
+    return 20.0
+
+
+STUDY = Study(
+    "propositions",
+    "The propositions, by numbers",
+    CLAIMS,
+    cells,
+    measure,
+    _group,
+    _cost,
+    check,
+    tabulate,
+    draw,
+)

@@ -1,0 +1,295 @@
+"""Do the verdict on a fit and the score of a state predict the true error?
+
+Fits from good to worthless, by few samples or many, by short rows or long, on Mountain Car, on Cart Pole and
+on slippery FrozenLake. Each is judged twice, with the simulator and from its rows alone, and both judgements
+are compared with the true value.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import rankdata, spearmanr
+
+import gaussbell as gb
+from gaussbell import figures
+from gaussbell.diagnostics.verdict import TOLERABLE
+from gaussbell.experiments.scale import Scale
+from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select, settings
+from gaussbell.precision import double_throughout
+from gaussbell.records.cell_files import Cell, xarray
+
+CAR, CART, LAKE = "mountain-car", "cart-pole", "frozen-lake"
+SIMULATOR, ROWS = "simulator", "rows"
+WITNESSES = {SIMULATOR: "with a simulator", ROWS: "from the rows alone"}
+GOALS = {SIMULATOR: (0.85, 0.97), ROWS: (0.6, 0.93)}
+"""Rank correlation of scores with errors, and area under the curve of the verdict."""
+TESTED, SCORED = 2000, 500
+"""States at which the true error is known, and those of them that get a score."""
+FLOOR, NEAR_FLOOR = -100.0, 0.2
+"""A fit whose median is so near to -1 / (1 - discount) is the plateau of a car that never arrives."""
+FIRST_SEED = 7000
+WHERE = "beyond the paper"
+
+CLAIMS = (
+    Claim("states-simulator", WHERE, "With a simulator the score ranks states by their error (0.85)."),
+    Claim("states-rows", WHERE, "From the rows alone the score ranks states by their error (0.6)."),
+    Claim("fits-simulator", WHERE, "With a simulator the verdict tells good fits from bad (AUROC 0.97)."),
+    Claim("fits-rows", WHERE, "From the rows alone the verdict tells good fits from bad (AUROC 0.93)."),
+    Claim("plateau", WHERE, "The plateau at -100 is flagged, with and without a simulator."),
+    Claim("no-chain", WHERE, "A fit none of whose chains reaches a reward is flagged."),
+    Claim("calibrated", WHERE, "The estimated error is within a factor of two of the true one."),
+)
+
+
+class Problem(NamedTuple):
+    """A policy to evaluate: with its environment, and the states and true values to test at."""
+
+    env: Any
+    policy: Any
+    state: np.ndarray
+    value: np.ndarray
+
+    def network(self, key: Any) -> Any:
+        made = self.env.features() if isinstance(self.env, gb.environments.FiniteEnvironment) else None
+        if made is not None:
+            return gb.FeatureNetwork(made, gb.MLP((gb.features.width(made, 1), 10, 1), key=key))
+        mlp = gb.MLP((self.env.width, 10, 10, 1), key=key)
+        # Mountain Car as in the paper: inputs as they are.
+        return mlp if self.env.width == 2 else gb.FeatureNetwork(self.env.scaling(), mlp)
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Every fit."""
+    car_counts, car_seeds, other_seeds, solver_steps = {
+        Scale.SMOKE: ((25, 100), 3, 2, 20),
+        Scale.QUICK: ((25, 50, 100, 500, 2000), 10, 5, 200),
+        Scale.PAPER: ((25, 50, 100, 500, 2000), 25, 25, 500),
+    }[scale]
+    grids = {
+        CAR: (car_counts, (1, 50), (1,), car_seeds),
+        CART: (tuple(min(n, car_counts[-1]) for n in (100, 500, 2000)), (1, 100), (1,), other_seeds),
+        LAKE: (tuple(min(n, car_counts[-1]) for n in (50, 200, 1000)), (1, 20), (1, 8), other_seeds),
+    }
+    return [
+        {
+            "problem": problem,
+            "samples": samples,
+            "steps": steps,
+            "successors": successors,
+            "solver_steps": solver_steps,
+            "seed": FIRST_SEED + seed,
+        }
+        for problem, (counts, lengths, several, seeds) in grids.items()
+        for samples in dict.fromkeys(counts)
+        for steps in lengths
+        for successors in several
+        for seed in range(seeds)
+    ]
+
+
+@double_throughout
+def measure(cell: Cell) -> Data:
+    """Fit, ask both witnesses, and compare with the truth."""
+    problem = _problem(cell["problem"])
+    env, policy = problem.env, problem.policy
+    data_key, weights_key, ask_key = jax.random.split(jax.random.key(cell["seed"]), 3)
+    data = gb.sample_transitions(
+        env, policy, cell["samples"], key=data_key, steps=cell["steps"], successors=cell["successors"]
+    )
+    fit = gb.evaluate(problem.network(weights_key), data, max_steps=cell["solver_steps"])
+    values = np.asarray(fit.network(problem.state))
+    errors = np.abs(values - problem.value)
+    found: dict[str, Any] = {
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "spread": float(problem.value.std()),
+        "msbe": float(fit.msbe),
+        "median": float(np.median(values)),
+        "reaching": fit.checks.reaching,
+        "floating": fit.checks.floating,
+        "rank": -1 if fit.checks.rank is None else fit.checks.rank,
+        "error": ("state", errors[:SCORED]),
+    }
+    for witness in WITNESSES:
+        simulator = {"env": env, "policy": policy} if witness == SIMULATOR else {}
+        verdict = gb.diagnostics.trust(fit, data, key=ask_key, **simulator)
+        score = verdict.score(problem.state[:SCORED])
+        found |= {
+            f"{witness}_score": ("state", score),
+            f"{witness}_estimate": verdict.error,
+            f"{witness}_low": verdict.low,
+            f"{witness}_high": verdict.high,
+            f"{witness}_relative": min(verdict.relative_error, 1e6),
+            f"{witness}_trusted": int(verdict.trusted),
+            f"{witness}_rank_correlation": float(spearmanr(score, errors[:SCORED])[0]),
+        }
+    return xarray.Dataset(found, coords={"state": np.arange(SCORED)})
+
+
+@functools.cache
+def _problem(name: str) -> Problem:
+    if name == LAKE:
+        lake: Any = gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
+        chosen = lake.optimal().policy
+        state = np.resize(np.arange(lake.num_states, dtype=float), TESTED)[:, None]
+        truth = lake.under(chosen).values[state[:, 0].astype(int)]
+        table = jnp.asarray(chosen)
+        return Problem(
+            gb.environments.FiniteEnvironment(lake), lambda s: table[s[0].astype(int)], state, truth
+        )
+    if name == CAR:
+        env: Any = gb.environments.MountainCar()
+        policy: Any = env.along_velocity
+    else:
+        env = gb.environments.CartPole()
+        policy = _balance
+    state = np.asarray(env.sample_states(TESTED, key=FIRST_SEED - 1))
+    return Problem(env, policy, state, gb.rollouts.returns(env, policy, state))
+
+
+def _balance(state: Any) -> Any:
+    """A hand-made policy for Cart Pole that never fails from near the start."""
+    return (state @ jnp.array([0.02, 0.05, 1.0, 0.3]) > 0).astype(int)
+
+
+def check(data: Data) -> Mapping[str, Finding]:
+    """What each claim comes to."""
+    car = select(data, problem=CAR)
+    found = {}
+    for witness, (least_rank, least_area) in GOALS.items():
+        each = car[f"{witness}_rank_correlation"].values
+        pooled = _pooled(car, witness)
+        found[f"states-{witness}"] = Finding(
+            f"median over fits {np.nanmedian(each):.2f} ({np.nanmin(each):.2f} to {np.nanmax(each):.2f}), "
+            f"over all states of all fits {pooled:.2f}",
+            all_of(np.nanmedian(each) >= least_rank, pooled >= least_rank),
+        )
+        area = area_under_curve(car[f"{witness}_relative"].values, _is_bad(car))
+        found[f"fits-{witness}"] = Finding(
+            f"AUROC {area:.3f} over {len(each)} fits, {int(_is_bad(car).sum())} of them bad; verdicts right: "
+            f"{_right(car, witness):.0%}",
+            all_of(area >= least_area),
+        )
+    flat = np.abs(car["median"].values - FLOOR) < NEAR_FLOOR
+    flat &= (car.samples.values == 25) & (car.steps.values == 1)
+    alone = car.reaching.values == 0
+    found["plateau"] = _flagged(car, flat)
+    found["no-chain"] = _flagged(car, alone)
+    ratios = {w: data[f"{w}_estimate"].values / data.rmse.values for w in WITNESSES}
+    near = {w: float(np.mean((r > 0.5) & (r < 2))) for w, r in ratios.items()}
+    found["calibrated"] = Finding(
+        "; ".join(f"{WITNESSES[w]} {near[w]:.0%} of all fits" for w in WITNESSES),
+        by_share(min(near.values())),
+    )
+    return found
+
+
+def _flagged(car: Data, which: np.ndarray) -> Finding:
+    trusted = {w: int(car[f"{w}_trusted"].values[which].sum()) for w in WITNESSES}
+    told = ", ".join(f"{which.sum() - n} {WITNESSES[w]}" for w, n in trusted.items())
+    return Finding(
+        f"of {which.sum()} fits flagged: {told}", all_of(which.any(), *(n == 0 for n in trusted.values()))
+    )
+
+
+def _is_bad(data: Data) -> np.ndarray:
+    return data.rmse.values > TOLERABLE * data.spread.values
+
+
+def _right(data: Data, witness: str) -> float:
+    return float(np.mean((data[f"{witness}_trusted"].values == 1) != _is_bad(data)))
+
+
+def _pooled(data: Data, witness: str) -> float:
+    return float(spearmanr(data[f"{witness}_score"].values.ravel(), data.error.values.ravel())[0])
+
+
+def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
+    """The chance that a positive case scores above a negative one; NaN without both."""
+    ranks, count, others = rankdata(scores), int(positive.sum()), int((~positive).sum())
+    if count == 0 or others == 0:
+        return float("nan")
+    return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * others))
+
+
+def tabulate(data: Data) -> str:
+    """The figures of each problem and witness as a Markdown table."""
+    lines = [
+        "| problem | witness | fits (bad ones) | rank correlation, median | over all states | AUROC | "
+        "verdicts right | estimated / true error (5 % to 95 %) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for problem in (CAR, CART, LAKE):
+        found = select(data, problem=problem)
+        for witness, words in WITNESSES.items():
+            ratio = found[f"{witness}_estimate"].values / found.rmse.values
+            low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95])
+            each = float(np.nanmedian(found[f"{witness}_rank_correlation"]))
+            area = area_under_curve(found[f"{witness}_relative"].values, _is_bad(found))
+            lines.append(
+                f"| {problem} | {words} | {found.sizes['cell']} ({int(_is_bad(found).sum())}) | {each:.2f} | "
+                f"{_pooled(found, witness):.2f} | {area:.3f} | {_right(found, witness):.0%} | "
+                f"{middle:.2f} ({low:.2f} to {high:.2f}) |"
+            )
+    note = (
+        f"Bad: the value's RMSE is more than {TOLERABLE:g} of its standard deviation. Rank correlation: "
+        "Spearman's, of the score with the true absolute error."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def draw(data: Data) -> Mapping[str, figures.Figure]:
+    """Estimated against true errors of fits, and scores against errors of states."""
+    caption = (
+        "Every point is a fit: its true error against the error that was estimated, both in standard "
+        "deviations of the true value; on the dashed line they agree. Fits in the lower left "
+        f"corner, within {TOLERABLE:g}, are good and trusted; in the upper left a bad fit would be trusted."
+    )
+    marks = {CAR: (figures.BLUE, "o"), CART: (figures.ORANGE, "s"), LAKE: (figures.GREEN, "D")}
+    title = "How far off is the value? What a simulator and the rows alone say"
+    with figures.panels(2, size=(4.6, 4.4), title=title, caption=caption) as (figure, axes):
+        for panel, (witness, words) in zip(axes, WITNESSES.items(), strict=True):
+            for problem in settings(data, "problem"):
+                found, (colour, marker) = select(data, problem=problem), marks[problem]
+                panel.loglog(
+                    found[f"{witness}_estimate"].values / found.spread.values,
+                    found.rmse.values / found.spread.values,
+                    marker,
+                    color=colour,
+                    ms=4.5,
+                    alpha=0.6,
+                    label=problem.replace("-", " ").title(),
+                )
+            limits = np.array([0.003, 30.0])
+            panel.loglog(limits, limits, "--", color=figures.GREY, lw=1)
+            panel.axhline(TOLERABLE, color=figures.GREY, lw=0.8)
+            panel.axvline(TOLERABLE, color=figures.GREY, lw=0.8)
+            panel.set(title=words.capitalize(), xlabel="estimated error / sd", ylabel="true error / sd")
+            panel.set(xlim=limits, ylim=limits)
+        axes[0].legend()
+    return {"trust": figure}
+
+
+def _group(cell: Cell) -> Any:
+    return [cell["problem"], cell["samples"], cell["steps"], cell["successors"]]
+
+
+def _cost(cell: Cell) -> float:
+    return 4.0 + 2e-5 * cell["samples"] * cell["solver_steps"]
+
+
+STUDY = Study(
+    "trust",
+    "When can the value be trusted?",
+    CLAIMS,
+    cells,
+    measure,
+    _group,
+    _cost,
+    check,
+    tabulate,
+    draw,
+)
