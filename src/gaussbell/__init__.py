@@ -3,6 +3,7 @@
 from gaussbell import (
     actions,
     datasets,
+    diagnostics,
     encodings,
     environments,
     features,
@@ -17,6 +18,7 @@ from gaussbell import (
 )
 from gaussbell.derivatives import differential_map
 from gaussbell.evaluation import evaluate, linearise, msbe
+from gaussbell.evaluation_files import load_evaluation, save_evaluation
 from gaussbell.iteration import Recipe, policy_iteration
 from gaussbell.least_squares import least_squares
 from gaussbell.logs import Log
@@ -78,6 +80,7 @@ __all__ = [
     "ValueFunction",
     "actions",
     "datasets",
+    "diagnostics",
     "differential_map",
     "encodings",
     "environments",
@@ -89,6 +92,7 @@ __all__ = [
     "least_squares",
     "linalg",
     "linearise",
+    "load_evaluation",
     "load_policy",
     "msbe",
     "neighbours",
@@ -97,6 +101,7 @@ __all__ = [
     "policy_iteration",
     "rollouts",
     "sample_transitions",
+    "save_evaluation",
     "save_policy",
     "solvers",
     "tasks",

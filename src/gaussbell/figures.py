@@ -272,6 +272,62 @@ def draw_sweeps(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def draw_spectra(record: dict[str, Any]) -> Figure:
+    """The record of a diagnosis: singular values of the Jacobians, and the eigenvalues of the Hessian."""
+    spectra, checks = record["spectra"], record["checks"]
+    bellman = spectra["bellman"]
+    caption = (
+        f"{checks['parameters']} parameters, {checks['rows']} rows; the Bellman Jacobian has rank "
+        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows and "
+        "full rank every critical point has zero residual; a steep fall says that rows nearly repeat each "
+        "other."
+    )
+    names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
+    title = "Diagnosis: the Jacobians at the solution"
+    with panels(1, title=title, caption=caption, size=(6.4, 4.2)) as (figure, (panel,)):
+        for (name, label), colour, style in zip(names.items(), PALETTE, ("-", "--", "-."), strict=False):
+            values = np.asarray(spectra[name]["values"])
+            panel.semilogy(np.arange(1, len(values) + 1), values, style, color=colour, label=label)
+        panel.axvline(checks["rows"], color=GREY, lw=0.8, ls=":")
+        panel.set(title="Singular values", xlabel="number, in falling order", ylabel="singular value")
+        panel.legend()
+    return figure
+
+
+def draw_landscape(record: dict[str, Any]) -> Figure:
+    """The record of a diagnosis: the loss on a slice through the solution, and the paths of methods."""
+    seen = record["landscape"]
+    first, second = np.asarray(seen["first"]), np.asarray(seen["second"])
+    loss = np.log10(np.maximum(np.asarray(seen["loss"], float), 1e-30))
+    caption = (
+        "All methods start from the same weights (square). Left: the slice goes through the solution of the "
+        f"first (star), along the two directions in which its path goes furthest, {seen['kept']:.0%} of its "
+        "squared extent; the other paths are seen from above, cut where they leave the picture. Right: the "
+        "loss along each path; curves that leave the picture diverge."
+    )
+    looks = list(zip(seen["paths"], (*PALETTE, GREY), ("-", "--", "-.", ":", "-"), strict=False))
+    with panels(2, title="Loss around the solution", caption=caption, size=(5.2, 4.6)) as (figure, axes):
+        left, right = axes
+        levels = np.linspace(*np.quantile(loss, [0.001, 0.97]), 24)
+        drawn = left.contourf(first, second, loss, levels=levels, cmap="Greys", extend="both", alpha=0.85)
+        for name, colour, style in looks:
+            path = np.asarray(seen["paths"][name], float).reshape(-1, 2)
+            left.plot(path[:, 0], path[:, 1], style, color=colour, lw=1.6, label=name)
+            losses = np.asarray(seen["losses"][name], float)
+            right.plot(np.arange(len(losses)), losses, style, color=colour, label=name)
+        start = np.asarray(next(iter(seen["paths"].values())), float)[0]
+        left.plot(*start, "s", color="black", ms=7, mfc="white")
+        left.plot(0, 0, "*", color="black", ms=12, mfc="white")
+        left.set(xlim=(first[0], first[-1]), ylim=(second[0], second[-1]), title="Slice and paths")
+        left.set(xlabel="along the first direction (weights)", ylabel="along the second")
+        left.grid(visible=False)
+        figure.colorbar(drawn, ax=left, label="log10 NMSBE", shrink=0.8, format="%.1f")
+        right.set(yscale="log", title="Loss on the way", xlabel="step", ylabel="NMSBE")
+        right.set_ylim(top=1e3 * float(next(iter(seen["losses"].values()))[0]))
+        right.legend(fontsize=7.5)
+    return figure
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the file appears whole or not at all."""
     path = Path(path)

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -14,7 +13,7 @@ from gaussbell import tasks
 from gaussbell.evaluation import evaluate
 from gaussbell.experience import EnvironmentFailed, Experience, Fresh, Mixed, Replay, Starts, Uniform, Visited
 from gaussbell.logs import Log
-from gaussbell.networks import MLP, FeatureNetwork, without_features
+from gaussbell.networks import MLP, FeatureNetwork, redrawn
 from gaussbell.policies import Greedy
 from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus, Sweep
 from gaussbell.precision import as_key, in_double, read_count
@@ -346,7 +345,7 @@ def _network_maker(network: Any, env: Any) -> Callable[[Any], Any]:
         return network
     if network is None:
         return lambda key: default_network(env, key)
-    return lambda key: _redrawn(network, key)
+    return lambda key: redrawn(network, key)
 
 
 def default_network(env: Any, key: PRNGKeyArray | int) -> Any:
@@ -358,20 +357,6 @@ def default_network(env: Any, key: PRNGKeyArray | int) -> Any:
     weights = tuple(FIRST_WEIGHTS * array for array in network.weights)
     network = eqx.tree_at(lambda net: net.weights, network, weights)
     return network if inputs is None else FeatureNetwork(inputs, network)
-
-
-def _redrawn(network: Any, key: Any) -> Any:
-    """The network with every weight drawn anew, uniformly within ± the largest of its array."""
-    fitted = without_features(network)
-    weights, rest = eqx.partition(fitted, eqx.is_inexact_array)
-    leaves, tree = jax.tree.flatten(weights)
-    keys = jax.random.split(key, len(leaves))
-    drawn = [
-        jnp.abs(leaf).max() * jax.random.uniform(k, leaf.shape, jnp.float32, -1, 1).astype(leaf.dtype)
-        for k, leaf in zip(keys, leaves, strict=True)
-    ]
-    fresh = eqx.combine(jax.tree.unflatten(tree, drawn), rest)
-    return FeatureNetwork(network.features, fresh) if isinstance(network, FeatureNetwork) else fresh
 
 
 __all__ = [

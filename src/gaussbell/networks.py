@@ -231,3 +231,17 @@ def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
             "network returns one number (shape () or (1,)) for each input."
         )
     return value.reshape(())
+
+
+@in_double
+def redrawn(network: Any, key: PRNGKeyArray | int) -> Any:
+    """The network with every weight drawn anew, uniformly within ± the largest of its array."""
+    weights, rest = eqx.partition(without_features(network), eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(weights)
+    keys = jax.random.split(as_key(key), len(leaves))
+    drawn = [
+        jnp.abs(leaf).max() * jax.random.uniform(k, leaf.shape, jnp.float32, -1, 1).astype(leaf.dtype)
+        for k, leaf in zip(keys, leaves, strict=True)
+    ]
+    fresh = eqx.combine(jax.tree.unflatten(tree, drawn), rest)
+    return FeatureNetwork(network.features, fresh) if isinstance(network, FeatureNetwork) else fresh

@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, iterate, reproduce, list, check."""
+"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check."""
 
 import enum
 import sys
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import gaussbell as gb
+from gaussbell.cli.diagnose import diagnose_file
 from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.mountain_car import evaluate_mountain_car
 from gaussbell.cli.offline import evaluate_data
@@ -120,6 +121,26 @@ def evaluate(
     _check_options(run, what, given)
     check_writable(out)
     raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, **given) else 1)
+
+
+@app.command()
+def diagnose(
+    file: Annotated[
+        Path,
+        typer.Argument(help="An evaluation: evaluation.json of `gaussbell evaluate --out`, or your own."),
+    ],
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the record and the figures.")] = None,
+) -> None:
+    """Say how far a fitted value can be trusted, and why: ranks, curvature, certificates, landscape.
+
+    The exit code is 0 when nothing speaks against the value. gaussbell.save_evaluation writes such files.
+    """
+    check_writable(out)
+    raise typer.Exit(0 if diagnose_file(file, seed=seed, as_json=as_json, out=out) else 1)
 
 
 @app.command()

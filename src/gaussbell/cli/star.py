@@ -75,6 +75,7 @@ def evaluate_star(
     else:
         _print(record)
     if out is not None:
+        gb.save_evaluation(out / "evaluation.json", solution, chain, features=features, problem="star")
         write_record(out, record, "convergence.png", lambda figures, found: figures.draw_evaluation(found))
     return bool(solution.succeeded)
 
@@ -114,6 +115,7 @@ def _record(settings, solution, chain, learned, seconds) -> dict[str, Any]:
             "steps": solution.steps,
             "seconds": round(seconds, 3),
             "value_error": np.abs(learned - chain.values).max(),
+            "certificate": None if solution.checks is None else solution.checks.certificate,
         },
         "values": {"learned": learned, "exact": chain.values, "stationary": chain.stationary},
         "network": {"weights": [np.asarray(weight) for weight in solution.network.weights]},
@@ -139,8 +141,17 @@ def _print(record: dict[str, Any]) -> None:
     print_facts(
         {
             "NMSBE": f"{result['msbe']:.3g}",
+            "certificate": _certificate(result["certificate"]),
             "status": coloured(gb.Status[result["status"]]),
             "steps": str(int(result["steps"])),
             "seconds": f"{result['seconds']:.2f}, compilation included",
         }
+    )
+
+
+def _certificate(bound: float | None) -> str:
+    return (
+        "none"
+        if bound is None
+        else f"no value is off by more than {bound:.2g}: max |residual| / (1 - discount)"
     )

@@ -10,6 +10,7 @@ from gaussbell.diagnostics.hessians import (
     hessian_terms,
     second_order_share,
 )
+from gaussbell.diagnostics.landscape import Landscape, landscape
 from gaussbell.diagnostics.ranks import Spectra, Spectrum, spectra, spectrum
 from gaussbell.diagnostics.smooth import smooth_value
 from gaussbell.diagnostics.verdict import Trust, trust
@@ -18,6 +19,7 @@ __all__ = [
     "Checks",
     "Curvature",
     "HessianTerms",
+    "Landscape",
     "Spectra",
     "Spectrum",
     "Trust",
@@ -25,6 +27,7 @@ __all__ = [
     "curvature",
     "hessian_product",
     "hessian_terms",
+    "landscape",
     "order_of_convergence",
     "second_order_share",
     "smooth_value",

@@ -13,19 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from gaussbell.mdp import MarkovChain
 from gaussbell.precision import as_double, in_double, read_count
 from gaussbell.residuals import BellmanProblem, bellman_problem
 from gaussbell.transitions import Transitions
 
-DENSE_PARAMETERS = 200
+DENSE_PARAMETERS = 1000
 """Up to so many parameters eigenvalues come from the dense matrix: Lanczos gains nothing."""
-
-
-LANCZOS_ACCURACY = 1e-10
-"""Of eigenvalues, relative to the largest."""
+LANCZOS_STEPS = 100
+"""Products with the Hessian, where it is too large to be formed."""
 
 
 class HessianTerms(NamedTuple):
@@ -43,7 +40,8 @@ class HessianTerms(NamedTuple):
 class Curvature(NamedTuple):
     """The largest and the smallest eigenvalues of the true Hessian, in falling order.
 
-    `floor` is the accuracy they are known to. Where the residual is not quite zero, directions that no row
+    `floor` is the accuracy they are known to: where the matrix is not formed, the smallest ones are those seen
+    on the space of a hundred products. Where the residual is not quite zero, directions that no row
     depends on have a curvature near zero of either sign.
     """
 
@@ -112,22 +110,39 @@ def curvature(
         floor = size * np.finfo(np.float64).eps * np.abs(values).max()
         return Curvature(values[:count], values[-count:], float(floor))
 
-    def product(h: np.ndarray) -> np.ndarray:
-        return np.asarray(_product(problem, x, jnp.asarray(h.ravel())))
-
-    largest = _lanczos(product, size, count, "LA")
-    top = float(largest.max())
-    # Shifted by the largest, the smallest are far from zero, where Lanczos is quick.
-    smallest = top + _lanczos(lambda h: product(h) - top * h.ravel(), size, count, "SA")
-    return Curvature(np.sort(largest)[::-1], np.sort(smallest)[::-1], LANCZOS_ACCURACY * abs(top))
+    values, accuracy = _lanczos(problem, x, min(size, LANCZOS_STEPS))
+    values, accuracy = np.asarray(values)[::-1], np.asarray(accuracy)[::-1]
+    shown = np.r_[accuracy[:count], accuracy[-count:]]
+    return Curvature(values[:count], values[-count:], float(shown.max()))
 
 
-def _lanczos(product: Callable[[np.ndarray], np.ndarray], size: int, count: int, which: str) -> np.ndarray:
-    operator: Any = LinearOperator
-    solve: Any = eigsh
-    start = np.random.default_rng(0).normal(size=size)
-    matrix = operator((size, size), matvec=product, dtype=np.float64)
-    return solve(matrix, count, which=which, v0=start, tol=LANCZOS_ACCURACY, return_eigenvectors=False)
+@eqx.filter_jit
+def _lanczos(
+    problem: BellmanProblem, x: Float[Array, " n"], steps: int
+) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """Eigenvalues of the Hessian on the space that so many products span, and how far off each can be.
+
+    Every new direction is made orthogonal to all before, twice: what rounding adds would grow otherwise.
+    """
+    first = jax.random.normal(jax.random.key(0), x.shape, jnp.float32).astype(x.dtype)
+    basis = jnp.zeros((steps, len(x))).at[0].set(first / jnp.linalg.norm(first))
+
+    def extend(k, carry):
+        basis, diagonal, beside = carry
+        image = _product(problem, x, basis[k])
+        diagonal = diagonal.at[k].set(basis[k] @ image)
+        for _ in range(2):
+            image = image - basis.T @ (basis @ image)
+        length = jnp.linalg.norm(image)
+        beside = beside.at[k].set(length)
+        direction = jnp.where(length > 0, image / jnp.where(length > 0, length, 1.0), 0.0)
+        return basis.at[k + 1].set(direction, mode="drop"), diagonal, beside
+
+    empty = jnp.zeros(steps)
+    _, diagonal, beside = jax.lax.fori_loop(0, steps, extend, (basis, empty, empty))
+    matrix = jnp.diag(diagonal) + jnp.diag(beside[:-1], 1) + jnp.diag(beside[:-1], -1)
+    values, vectors = jnp.linalg.eigh(matrix)
+    return values, jnp.abs(beside[-1] * vectors[-1])
 
 
 @in_double

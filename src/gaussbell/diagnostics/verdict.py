@@ -26,7 +26,7 @@ from gaussbell.markov import discounted_sum
 from gaussbell.mdp import MarkovChain
 from gaussbell.neighbours import averaged_values, neighbour_values, successors_of
 from gaussbell.policies import Policy
-from gaussbell.precision import as_key, host_rng, in_double, read_concrete
+from gaussbell.precision import as_key, double_throughout, host_rng, read_concrete
 from gaussbell.solution import Solution, Status
 from gaussbell.transitions import Transitions
 
@@ -71,7 +71,7 @@ class Trust(NamedTuple):
             return 0.0
         return self.error / self.spread if self.spread > 0 else np.inf
 
-    @in_double
+    @double_throughout
     def score(self, states: Any) -> Float[np.ndarray, " K"]:
         """The estimated absolute error of the value at states (K, d); for Q-factors with the action appended.
 
@@ -88,7 +88,7 @@ class Trust(NamedTuple):
         return " ".join([f"{verdict}: {estimate}", *self.reasons])
 
 
-@in_double
+@double_throughout
 def trust(
     solution: Any,
     data: Transitions | MarkovChain,

@@ -1,9 +1,9 @@
 """The paper's propositions, checked by numbers: hundreds of starts, and what kind of point each ends at.
 
 A fit runs from many random weights at once until no step lowers the loss. Where it ends, the rank of the
-Jacobian, the residual, and the eigenvalues of the true Hessian say what kind of critical point it is. Once with
-more parameters than rows and once with fewer; on a random finite process, where the fit is exact, and on a few
-samples of Mountain Car. Other cells change the activation, or the steps of a row.
+Jacobian, the residual, and the eigenvalues of the true Hessian say what kind of critical point it is. Once
+with more parameters than rows and once with fewer; on a random finite process, where the fit is exact, and on
+a few samples of Mountain Car. Other cells change the activation, or the steps of a row.
 """
 
 import functools
@@ -42,7 +42,10 @@ NOTHING = 1e-16
 CRITICAL = 1e-5
 """A gradient this small beside |J| |r| belongs to a critical point."""
 FLAT, NEGATIVE = 1e-10, 1e-6
-"""Shares of the largest eigenvalue: below the first it counts as zero, beyond minus the second as negative."""
+"""Shares of the largest eigenvalue: below the first it counts as zero, beyond minus the second as
+negative."""
+RESOLVED = 1e-6
+"""Directions of the Jacobian beyond this share of the largest are left out of what it amplifies."""
 WRONG = 0.3
 """A value whose error is more than this share of its standard deviation is wrong."""
 
@@ -137,13 +140,14 @@ def _measure_minima(cell: Cell) -> Data:
     problem = bellman_problem(first(jax.random.key(0)), fitted.data, features=fitted.features)
     pack = eqx.filter_vmap(problem.pack)
     before, after = pack(starts), pack(ends)
-    found = _kinds(problem, after)
+    first_found, found = _kinds(problem, before), _kinds(problem, after)
     values = np.asarray(eqx.filter_vmap(lambda network: network(jnp.asarray(fitted.inputs)))(ends))
     errors = np.sqrt(np.mean((values - fitted.truth) ** 2, axis=1)) / fitted.truth.std()
     return xarray.Dataset(
         {
             **{name: ("start", np.asarray(numbers)) for name, numbers in found.items()},
-            "first_rank": ("start", np.asarray(_kinds(problem, before)["rank"])),
+            "first_rank": ("start", np.asarray(first_found["rank"])),
+            "first_effective_rank": ("start", np.asarray(first_found["effective_rank"])),
             "value_error": ("start", errors),
             "rows": len(problem.target),
             "parameters": problem.packing.size,
@@ -162,12 +166,14 @@ def _kinds(problem: BellmanProblem, points: Any) -> dict[str, Any]:
         jacobian = at.jacobian()
         singular = jnp.linalg.svd(jacobian, compute_uv=False)
         floor = max(jacobian.shape) * jnp.finfo(jnp.float64).eps * singular[0]
+        share = singular / singular.sum()
         eigenvalues = jnp.linalg.eigvalsh(jax.hessian(problem.loss)(x))
         scale = singular[0] * jnp.linalg.norm(at.residual)
         return {
             "loss": at.loss / nothing,
             "gradient": jnp.linalg.norm(at.gradient()) / jnp.where(scale > 0, scale, 1.0),
             "rank": (singular > floor).sum(),
+            "effective_rank": jnp.exp(-jax.scipy.special.xlogy(share, share).sum()),
             "hessian_rank": (eigenvalues > FLAT * eigenvalues[-1]).sum(),
             "lowest": eigenvalues[0] / eigenvalues[-1],
         }
@@ -178,15 +184,21 @@ def _kinds(problem: BellmanProblem, points: Any) -> dict[str, Any]:
 def _measure_steps(cell: Cell) -> Data:
     """The Bellman Jacobian of random networks on rows of so many steps."""
     car = gb.environments.MountainCar()
-    condition, effective = [], []
+    condition, effective, amplified = [], [], []
     for key in range(cell["starts"]):
         data = gb.sample_transitions(car, car.along_velocity, ROWS, key=key, steps=cell["steps"])
         network = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), gb.MLP((2, 10, 10, 1), key=key))
         seen = gb.diagnostics.spectra(network, data).bellman
         effective.append(seen.effective_rank)
         condition.append(float(seen.values[0] / max(seen.values[-1], seen.floor)))
+        inner, inputs = network.network, network.features(data.inputs)
+        followed = network.features(data.next_inputs)
+        states, successors = (gb.differential_map(inner, x).rows() for x in (inputs, followed))
+        bellman = np.asarray(states) - np.asarray(data.discount)[:, None] * np.asarray(successors)
+        amplified.append(np.linalg.norm(np.asarray(states) @ np.linalg.pinv(bellman, rcond=RESOLVED), 2))
+    found = {"condition": condition, "effective_rank": effective, "amplification": amplified}
     return xarray.Dataset(
-        {"condition": ("start", np.array(condition)), "effective_rank": ("start", np.array(effective))},
+        {name: ("start", np.array(numbers)) for name, numbers in found.items()},
         coords={"start": np.arange(cell["starts"])},
     )
 
@@ -200,11 +212,15 @@ def check(data: Data) -> Mapping[str, Finding]:
         name: [_Ends(_one(data, problem, MANY, name)) for problem in (FINITE, CAR)] for name in ACTIVATIONS
     }
     full = {name: np.mean([end.full_first for end in found]) for name, found in rank_after.items()}
+    first_effective = {
+        name: np.mean([end.effective_first for end in found]) for name, found in rank_after.items()
+    }
     zero = {name: np.mean([end.zero.mean() for end in found]) for name, found in rank_after.items()}
     lengths = settings(data, "steps", part=STEPS)
     rows = {n: select(data, part=STEPS, steps=n).isel(cell=0) for n in lengths}
     condition = {int(n): float(np.nanmedian(found.condition)) for n, found in rows.items()}
     effective = {int(n): float(np.nanmedian(found.effective_rank)) for n, found in rows.items()}
+    amplified = {int(n): float(np.nanmedian(found.amplification)) for n, found in rows.items()}
     first, last = min(condition), max(condition)
     curved = exact.psd & exact.thin, sampled.psd & sampled.thin
     wrong = sampled.zero & (sampled.errors > WRONG)
@@ -227,22 +243,34 @@ def check(data: Data) -> Mapping[str, Finding]:
             ),
         ),
         "bad": Finding(
-            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.rows} samples are off by "
-            f"more than {WRONG:g} standard deviations (median {np.median(sampled.errors[sampled.zero]):.1f})",
+            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.rows} samples are off "
+            f"by more than {WRONG:g} standard deviations (median {np.median(sampled.errors[sampled.zero]):.1f})",
             all_of(wrong.any()),
         ),
         "activations": Finding(
             "full rank at the start: "
             + ", ".join(f"{name} {share:.0%}" for name, share in full.items())
+            + "; effective rank there: "
+            + ", ".join(f"{name} {rank:.1f}" for name, rank in first_effective.items())
             + "; zero residual in the end: "
             + ", ".join(f"{name} {share:.0%}" for name, share in zero.items()),
-            all_of(full[BENT] > 0.95, full[RELU] < full[BENT], full[SATURATED] < full[BENT]),
+            all_of(
+                full[BENT] > 0.95,
+                full[RELU] < full[BENT],
+                first_effective[SATURATED] < first_effective[BENT],
+                zero[RELU] < zero[BENT],
+                zero[SATURATED] < zero[BENT],
+            ),
         ),
         "steps": Finding(
-            f"from {first} to {last} steps the condition falls from {condition[first]:.0e} to "
-            f"{condition[last]:.0e}, the effective rank grows from {effective[first]:.1f} to "
-            f"{effective[last]:.1f}",
-            all_of(condition[last] < condition[first], effective[last] > effective[first]),
+            f"from {first} to {last} steps a residual is amplified {amplified[last]:.1f} instead of "
+            f"{amplified[first]:.0f} times in the values, the effective rank goes from "
+            f"{effective[first]:.1f} to {effective[last]:.1f}, the condition from {condition[first]:.0e} to {condition[last]:.0e}",
+            all_of(
+                amplified[last] < 0.1 * amplified[first],
+                effective[last] > effective[first],
+                condition[last] < condition[first],
+            ),
         ),
     }
 
@@ -257,6 +285,7 @@ class _Ends:
         self.zero = loss <= NOTHING
         self.critical = self.zero | (found.gradient.values <= CRITICAL)
         self.full = found["rank"].values == self.rows
+        self.effective_first = float(np.median(found.first_effective_rank.values))
         self.full_first = float((found.first_rank.values == self.rows).mean())
         self.psd = found.lowest.values >= -NEGATIVE
         self.thin = found.hessian_rank.values <= self.rows
@@ -303,8 +332,8 @@ class _Ends:
 def tabulate(data: Data) -> str:
     """Counts by problem, size and activation as a Markdown table."""
     lines = [
-        "| problem | activation | parameters / rows | starts | full rank at first | critical points | of full "
-        "rank | zero residual | other levels | true Hessian has no negative eigenvalue |",
+        "| problem | activation | parameters / rows | starts | full rank at first | critical points | of "
+        "full rank | zero residual | other levels | true Hessian has no negative eigenvalue |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     found = select(data, part=MINIMA)
@@ -313,9 +342,9 @@ def tabulate(data: Data) -> str:
         end = _Ends(one)
         other = end.critical & ~end.zero
         lines.append(
-            f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.rows} | {len(end.zero)} | "
-            f"{end.full_first:.0%} | {end.critical.sum()} | {(end.critical & end.full).sum()} | "
-            f"{end.zero.sum()} | {other.sum()} | {(end.psd & end.critical).sum()} |"
+            f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.rows} | "
+            f"{len(end.zero)} | {end.full_first:.0%} | {end.critical.sum()} | "
+            f"{(end.critical & end.full).sum()} | {end.zero.sum()} | {other.sum()} | {(end.psd & end.critical).sum()} |"
         )
     note = (
         f"Zero residual: a loss of at most {NOTHING:g} of the zero function's. Critical: the gradient is at "
@@ -329,8 +358,9 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     caption = (
         "Left: the final loss of every start, sorted. With more parameters than rows nearly all end at zero "
         "(the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: the same "
-        "with more parameters, by activation. Right: random networks on rows of Mountain Car. More steps "
-        "lower the condition of the Jacobian, and raise its effective rank."
+        "with more parameters, by activation. Right: random networks on rows of Mountain Car: how much "
+        "larger an error of the values at the samples can be than the residual that it leaves. More steps take that "
+        "from 1 / (1 - discount) = 100 and beyond to a small factor."
     )
     with figures.panels(3, title="The paper's propositions by numbers", caption=caption) as (figure, axes):
         left, middle, right = axes
@@ -343,12 +373,12 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
             title="By activation, Mountain Car", xlabel="share of starts", ylabel="loss / that of zero"
         )
         lengths = settings(data, "steps", part=STEPS)
-        columns = [select(data, part=STEPS, steps=n).isel(cell=0).condition.values for n in lengths]
+        columns = [select(data, part=STEPS, steps=n).isel(cell=0).amplification.values for n in lengths]
         columns = [column[np.isfinite(column)] for column in columns]
-        figures.boxes(right, columns, np.arange(len(lengths)), figures.BLUE, "condition")
+        figures.boxes(right, columns, np.arange(len(lengths)), figures.BLUE, "amplification")
         right.set_xticks(range(len(lengths)), [f"{n:g}" for n in lengths])
         right.set(yscale="log", title=f"{ROWS} rows of Mountain Car", xlabel="steps of a row")
-        right.set(ylabel="condition of the Jacobian")
+        right.set(ylabel="error of values / residual, at most")
         left.legend(fontsize=7)
         middle.legend(fontsize=7)
     return {"propositions": figure}

@@ -1,0 +1,121 @@
+"""The loss around a solution: a slice through parameter space, and the paths of methods in it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gaussbell.mdp import MarkovChain
+from gaussbell.precision import as_double, in_double, read_count
+from gaussbell.residuals import BellmanProblem, bellman_problem
+from gaussbell.solve import solve
+from gaussbell.solvers import (
+    GaussNewton,
+    LevenbergMarquardt,
+    ResidualGradient,
+    SemiGaussNewton,
+    SemiGradient,
+    Solver,
+)
+from gaussbell.transitions import Transitions
+
+METHODS: dict[str, Solver] = {
+    "Levenberg-Marquardt": LevenbergMarquardt(),
+    "residual Gauss-Newton": GaussNewton(0.1),
+    "residual gradient": ResidualGradient(0.01),
+    "semi-gradient Gauss-Newton": SemiGaussNewton(0.1),
+    "semi-gradient": SemiGradient(0.01),
+}
+"""Ours first, whose solution is the centre; then the paper's four with step sizes at which they move."""
+MARGIN = 0.25
+"""How much further than the paths the slice goes, as a share of their extent."""
+
+
+class Landscape(NamedTuple):
+    """The NMSBE on a plane of parameters, (rows along `second`, columns along `first`), and paths in it.
+
+    The plane goes through the solution of the first method, at (0, 0), along the two directions in which
+    the paths go furthest: `kept` is the share of their squared extent that it shows. `paths` holds (T, 2)
+    coordinates of each method, and `losses` (T,) the loss on the way, which is that of the path itself, not
+    of its shadow on the plane.
+    """
+
+    first: Float[np.ndarray, " A"]
+    second: Float[np.ndarray, " B"]
+    loss: Float[np.ndarray, "B A"]
+    paths: dict[str, Float[np.ndarray, "T 2"]]
+    losses: dict[str, Float[np.ndarray, " T"]]
+    kept: float
+
+
+@in_double
+def landscape(
+    network: Any,
+    data: Transitions | MarkovChain,
+    *,
+    features: Any = None,
+    methods: Mapping[str, Solver] | None = None,
+    max_steps: int = 200,
+    points: int = 61,
+) -> Landscape:
+    """Run methods from the same weights, and the loss on the plane in which their paths go furthest.
+
+    Arguments: `network`, whose weights all paths start from; `methods` by name, by default ours and the
+    paper's four; `points`, of the slice along each axis.
+
+    >>> import gaussbell as gb
+    >>> chain = gb.environments.SevenStar().under()
+    >>> inputs = gb.encodings.normal(7, 2, key=1)
+    >>> start = gb.MLP((2, 7, 1), key=0)
+    >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, max_steps=50, points=9)
+    >>> seen.loss.shape, len(seen.paths), 0 < seen.kept <= 1
+    ((9, 9), 5, True)
+    """
+    problem = bellman_problem(as_double(network), data, features=features)
+    start, points = problem.pack(as_double(network)), read_count("points", points, 2)
+    trails, losses = {}, {}
+    for name, solver in (METHODS if methods is None else methods).items():
+        found = solve(
+            problem,
+            start,
+            solver,
+            max_steps=max_steps,
+            tolerance=0.0,
+            patience=max_steps + 1,
+            keep_parameters=True,
+        )
+        trail, loss = np.asarray(found.history.parameters), np.asarray(found.history.loss)
+        sound = np.isfinite(trail).all(axis=1) & np.isfinite(loss)
+        trails[name], losses[name] = trail[sound], loss[sound]
+    centre = next(iter(trails.values()))[-1]
+    directions, kept = _plane(centre, trails)
+    paths = {name: (trail - centre) @ directions.T for name, trail in trails.items()}
+    # A path that runs away would shrink all others to a point.
+    near = np.concatenate([next(iter(paths.values())), np.zeros((1, 2))])
+    axes = [_axis(near[:, k], points) for k in (0, 1)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    loss = np.asarray(_losses(problem, jnp.asarray(centre + grid @ directions))).reshape(points, points)
+    return Landscape(axes[0], axes[1], loss, paths, losses, kept)
+
+
+def _plane(centre: np.ndarray, trails: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:
+    """The two directions in which the first method's path, and then all paths, go furthest."""
+    first = next(iter(trails.values())) - centre
+    _, extent, directions = np.linalg.svd(first, full_matrices=False)
+    total = float((extent**2).sum())
+    return directions[:2], float((extent[:2] ** 2).sum()) / total if total > 0 else 1.0
+
+
+def _axis(places: np.ndarray, points: int) -> np.ndarray:
+    low, high = places.min(), places.max()
+    reach = (high - low) or 1.0
+    return np.linspace(low - MARGIN * reach, high + MARGIN * reach, points)
+
+
+@eqx.filter_jit
+def _losses(problem: BellmanProblem, points: Float[Array, "K n"]) -> Float[Array, " K"]:
+    return jax.lax.map(problem.loss, points)
