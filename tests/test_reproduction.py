@@ -188,7 +188,8 @@ def test_the_list_names_every_experiment():
 
 
 @pytest.mark.slow
-def test_the_smallest_scale_of_everything_runs_from_the_command_line(tmp_path):
-    told = CliRunner().invoke(app, ["reproduce", "all", "--scale", "smoke", "--out", str(tmp_path)])
+@pytest.mark.parametrize(("name", "drawn"), [("all", 7), ("diagnostics", 2)])
+def test_the_smallest_scale_of_everything_runs_from_the_command_line(tmp_path, name, drawn):
+    told = CliRunner().invoke(app, ["reproduce", name, "--scale", "smoke", "--out", str(tmp_path)])
     assert told.exit_code == 0, told.output
-    assert len(list(tmp_path.glob("smoke/*/*.png"))) == 7
+    assert len(list(tmp_path.glob("smoke/*/*.png"))) == drawn

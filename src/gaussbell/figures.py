@@ -278,8 +278,8 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
     bellman = spectra["bellman"]
     caption = (
         f"{checks['parameters']} parameters, {checks['rows']} rows; the Bellman Jacobian has rank "
-        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows and "
-        "full rank every critical point has zero residual; a steep fall says that rows nearly repeat each "
+        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows "
+        "and full rank every critical point has zero residual; a steep fall says that rows nearly repeat each "
         "other."
     )
     names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}

@@ -18,7 +18,7 @@ from gaussbell.policies import Greedy
 from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus, Sweep
 from gaussbell.precision import as_key, in_double, read_count
 from gaussbell.solvers import GaussNewton, LevenbergMarquardt, Solver
-from gaussbell.value_checks import Earned, compare, suspicions, values_of
+from gaussbell.value_checks import Earned, compare, suspicions
 
 FIRST_WEIGHTS = 0.5
 """Default networks start from weights within ± this: smaller than the paper's, for smoother Q-factors."""
@@ -228,7 +228,7 @@ class _Run:
             policy = Greedy(fit.network, self.seen.num_actions)
             log = self._play(policy, sweep + 1, "roll-outs")
             self.seen.rolled = log
-            values = values_of(fit.network, data.inputs)
+            values = values_at(fit.network, data.inputs)
             earned = compare(fit.network, policy, self.seen, log, rows_key)
             now = _Kept(
                 float(self.task.score(log).mean()),

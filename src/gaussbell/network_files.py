@@ -47,7 +47,7 @@ def save_network(network: Any) -> dict[str, Any]:
 
 
 def load_network(kept: dict[str, Any], network: Any, path: Path | str) -> Any:
-    """The network of a file; where that holds numbers only, `network`, of the same shape, filled with them."""
+    """The network of a file; where that holds numbers only, `network`, of that shape, filled with them."""
     if "described" in kept:
         return _build(kept["described"])
     if network is None:

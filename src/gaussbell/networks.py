@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.precision import as_key, callers_dtype, in_double, numbers_as_arrays, read_count, read_numbers
@@ -231,6 +232,20 @@ def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
             "network returns one number (shape () or (1,)) for each input."
         )
     return value.reshape(())
+
+
+@in_double
+def values_at(network: Any, inputs: Any) -> np.ndarray:
+    """The values of a batch of inputs under any value network, in double precision, as NumPy numbers.
+
+    Compiled once for each number of inputs.
+    """
+    return np.asarray(_compiled_values(network, read_numbers("inputs", inputs)))
+
+
+@eqx.filter_jit
+def _compiled_values(network: Any, inputs: Float[Array, "N d"]) -> Float[Array, " N"]:
+    return network_values(network, inputs)
 
 
 @in_double

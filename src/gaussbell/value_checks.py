@@ -2,13 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gaussbell.experience import Experience
 from gaussbell.logs import Log, choose_all
+from gaussbell.networks import values_at
 from gaussbell.policies import Greedy
 
 RANGE_SLACK = 0.5
@@ -32,7 +30,7 @@ def compare(network: Any, policy: Greedy, seen: Experience, log: Log, key: Any) 
     played = seen.after_the_end(log, key)
     last = np.append(log.episode[1:] != log.episode[:-1], True)
     reached = played.next_state[last]
-    ahead = np.where(played.terminated[last], 0.0, values_of(network, _pairs(policy, reached)))
+    ahead = np.where(played.terminated[last], 0.0, values_at(network, _pairs(policy, reached)))
     earned, following, episode = np.empty(len(log)), 0.0, len(ahead)
     for step in range(len(log) - 1, -1, -1):
         if last[step]:
@@ -41,11 +39,11 @@ def compare(network: Any, policy: Greedy, seen: Experience, log: Log, key: Any) 
         following = earned[step] = log.reward[step] + seen.env.discount * following
     rows = np.resize(np.arange(len(log)), COMPARED) if len(log) < COMPARED else _spaced(len(log))
     pairs = np.concatenate([log.state, log.action.reshape(-1, 1)], axis=1)[rows]
-    q, truth = values_of(network, pairs), earned[rows]
+    q, truth = values_at(network, pairs), earned[rows]
     # Without an end and without a change of reward all that was earned comes from the network itself.
     tells = log.terminated.any() or log.reward.std() > 0
     correlation = float(np.corrcoef(q, truth)[0, 1]) if tells and q.std() > 0 < truth.std() else np.nan
-    at_starts = values_of(network, _pairs(policy, log.starts))
+    at_starts = values_at(network, _pairs(policy, log.starts))
     return Earned(correlation, float(np.sqrt(np.mean((q - truth) ** 2))), at_starts)
 
 
@@ -76,13 +74,3 @@ def suspicions(values: np.ndarray, earned: Earned, seen: Experience) -> tuple[st
             "best, it is no value."
         )
     return tuple(said)
-
-
-def values_of(network: Any, inputs: Any) -> np.ndarray:
-    """The values of a batch of inputs, compiled once for each number of them."""
-    return np.asarray(_compiled_values(network, jnp.asarray(inputs)))
-
-
-@eqx.filter_jit
-def _compiled_values(network: Any, inputs: Any) -> Any:
-    return jnp.asarray(jax.vmap(network)(inputs)).reshape(len(inputs))

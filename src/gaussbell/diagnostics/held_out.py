@@ -8,6 +8,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell.actions import BoxActions
 from gaussbell.neighbours import successors_of
+from gaussbell.networks import values_at
 from gaussbell.policies import Policy, is_noisy
 from gaussbell.precision import as_key
 from gaussbell.rollouts import steps_for
@@ -65,7 +66,7 @@ class HeldOutPaths:
 
     def estimate(self, network: Any) -> ErrorEstimate:
         """How far off the network's values are."""
-        values = np.asarray(network(self.paths[0].inputs))
+        values = values_at(network, self.paths[0].inputs)
         targets = [long_targets(network, path) for path in self.paths]
         squares = (values - targets[0]) * (values - targets[-1]) / (1 - self.remaining) ** 2
         mean = squares.mean()
@@ -98,7 +99,7 @@ def error_at(
         state=np.repeat(state, paths, axis=0),
         **options,
     )
-    values = np.asarray(network(inputs))
+    values = values_at(network, inputs)
     gaps = values[:, None] - long_targets(network, rows).reshape(len(state), paths)
     square = gaps.mean(axis=1) ** 2
     if paths > 1:
@@ -115,7 +116,7 @@ def long_targets(network: Any, path: Transitions) -> np.ndarray:
     """What rows say the values of their states are, if the network is right about their successors."""
     # Where the process has ended the successor counts for nothing, whatever it is.
     successors, weights = successors_of(path)
-    values = np.asarray(network(successors.reshape(weights.size, -1))).reshape(weights.shape)
+    values = values_at(network, successors.reshape(weights.size, -1)).reshape(weights.shape)
     return np.asarray(path.reward) + (weights * values).sum(axis=1)
 
 

@@ -40,8 +40,8 @@ class HessianTerms(NamedTuple):
 class Curvature(NamedTuple):
     """The largest and the smallest eigenvalues of the true Hessian, in falling order.
 
-    `floor` is the accuracy they are known to: where the matrix is not formed, the smallest ones are those seen
-    on the space of a hundred products. Where the residual is not quite zero, directions that no row
+    `floor` is the accuracy they are known to: where the matrix is not formed, the smallest ones are those
+    seen on the space of a hundred products. Where the residual is not quite zero, directions that no row
     depends on have a curvature near zero of either sign.
     """
 

@@ -25,6 +25,7 @@ from gaussbell.diagnostics.smooth import smooth_value
 from gaussbell.markov import discounted_sum
 from gaussbell.mdp import MarkovChain
 from gaussbell.neighbours import averaged_values, neighbour_values, successors_of
+from gaussbell.networks import values_at
 from gaussbell.policies import Policy
 from gaussbell.precision import as_key, double_throughout, host_rng, read_concrete
 from gaussbell.solution import Solution, Status
@@ -161,7 +162,7 @@ def _by_model(
 ) -> tuple[ErrorEstimate, Callable[[np.ndarray], np.ndarray]]:
     """The exact error of each state: the residual, summed up along the chain."""
     inputs = np.asarray(encodings.number(chain.num_states) if features is None else features)
-    residual = chain.residual(np.asarray(network(inputs)))
+    residual = chain.residual(values_at(network, inputs))
     errors = np.abs(discounted_sum(chain.transition, residual, chain.discount))
     error = float(np.sqrt(np.mean(errors**2)))
 
@@ -189,7 +190,7 @@ def _by_held_out(network: Any, rows: Transitions) -> ErrorEstimate:
     Rows of one step say little: their residual is divided by 1 - discount.
     """
     remaining = successors_of(rows)[1].sum(axis=1)
-    errors = (np.asarray(network(rows.inputs)) - long_targets(network, rows)) / (1 - remaining)
+    errors = (values_at(network, rows.inputs) - long_targets(network, rows)) / (1 - remaining)
     squares = errors**2
     margin = 1.96 * squares.std() / np.sqrt(len(squares))
     roots = (float(np.sqrt(max(s, 0.0))) for s in (squares.mean(), squares.mean() - margin))
@@ -212,7 +213,7 @@ class _Rows:
 
     def _opinions(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How far off the network is by each average, and by the smooth value; and how far averages count."""
-        values = np.asarray(self._network(inputs))
+        values = values_at(self._network, inputs)
         averages = np.stack([values - average(inputs) for average in self._averages])
         mean, doubt = self._smooth(inputs)
         pinned = self._chains.pinned[self._chains.nearest(inputs)]
@@ -225,7 +226,7 @@ class _Rows:
             float(np.sqrt(np.mean(pinned * one**2 + (1 - pinned) * by_smooth**2))) for one in by_averages
         ]
         error = float(np.sqrt(np.mean(self(inputs) ** 2)))
-        spread = float(np.asarray(self._network(inputs)).std())
+        spread = float(values_at(self._network, inputs).std())
         return ErrorEstimate(error, min(opinions), max(opinions), spread)
 
     def _between(self, key: Any) -> np.ndarray:

@@ -244,7 +244,7 @@ def check(data: Data) -> Mapping[str, Finding]:
         ),
         "bad": Finding(
             f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.rows} samples are off "
-            f"by more than {WRONG:g} standard deviations (median {np.median(sampled.errors[sampled.zero]):.1f})",
+            f"by more than {WRONG:g} standard deviations (median {sampled.middle:.1f})",
             all_of(wrong.any()),
         ),
         "activations": Finding(
@@ -265,7 +265,8 @@ def check(data: Data) -> Mapping[str, Finding]:
         "steps": Finding(
             f"from {first} to {last} steps a residual is amplified {amplified[last]:.1f} instead of "
             f"{amplified[first]:.0f} times in the values, the effective rank goes from "
-            f"{effective[first]:.1f} to {effective[last]:.1f}, the condition from {condition[first]:.0e} to {condition[last]:.0e}",
+            f"{effective[first]:.1f} to {effective[last]:.1f}, the condition from "
+            f"{condition[first]:.0e} to {condition[last]:.0e}",
             all_of(
                 amplified[last] < 0.1 * amplified[first],
                 effective[last] > effective[first],
@@ -294,6 +295,10 @@ class _Ends:
     @property
     def rank_there(self) -> int:
         return int(self._ranks[self.zero].max(initial=0))
+
+    @property
+    def middle(self) -> float:
+        return float(np.median(self.errors[self.zero])) if self.zero.any() else float("inf")
 
     @property
     def worst(self) -> float:
@@ -344,7 +349,8 @@ def tabulate(data: Data) -> str:
         lines.append(
             f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.rows} | "
             f"{len(end.zero)} | {end.full_first:.0%} | {end.critical.sum()} | "
-            f"{(end.critical & end.full).sum()} | {end.zero.sum()} | {other.sum()} | {(end.psd & end.critical).sum()} |"
+            f"{(end.critical & end.full).sum()} | {end.zero.sum()} | {other.sum()} | "
+            f"{(end.psd & end.critical).sum()} |"
         )
     note = (
         f"Zero residual: a loss of at most {NOTHING:g} of the zero function's. Critical: the gradient is at "
@@ -359,8 +365,8 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
         "Left: the final loss of every start, sorted. With more parameters than rows nearly all end at zero "
         "(the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: the same "
         "with more parameters, by activation. Right: random networks on rows of Mountain Car: how much "
-        "larger an error of the values at the samples can be than the residual that it leaves. More steps take that "
-        "from 1 / (1 - discount) = 100 and beyond to a small factor."
+        "larger an error of the values at the samples can be than the residual that it leaves. More steps "
+        "take that from 1 / (1 - discount) = 100 and beyond to a small factor."
     )
     with figures.panels(3, title="The paper's propositions by numbers", caption=caption) as (figure, axes):
         left, middle, right = axes
