@@ -279,8 +279,8 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
     caption = (
         f"{checks['parameters']} parameters, {checks['rows']} rows; the Bellman Jacobian has rank "
         f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows "
-        "and full rank every critical point has zero residual; a steep fall says that rows nearly repeat each "
-        "other."
+        "and full rank every critical point has zero residual; a steep fall says that rows nearly "
+        "repeat each other."
     )
     names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
     title = "Diagnosis: the Jacobians at the solution"
@@ -308,7 +308,8 @@ def draw_landscape(record: dict[str, Any]) -> Figure:
     looks = list(zip(seen["paths"], (*PALETTE, GREY), ("-", "--", "-.", ":", "-"), strict=False))
     with panels(2, title="Loss around the solution", caption=caption, size=(5.2, 4.6)) as (figure, axes):
         left, right = axes
-        levels = np.linspace(*np.quantile(loss, [0.001, 0.97]), 24)
+        low, high = np.quantile(loss, [0.001, 0.97])
+        levels = np.linspace(low, high, 24)
         drawn = left.contourf(first, second, loss, levels=levels, cmap="Greys", extend="both", alpha=0.85)
         for name, colour, style in looks:
             path = np.asarray(seen["paths"][name], float).reshape(-1, 2)

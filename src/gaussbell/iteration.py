@@ -13,7 +13,7 @@ from gaussbell import tasks
 from gaussbell.evaluation import evaluate
 from gaussbell.experience import EnvironmentFailed, Experience, Fresh, Mixed, Replay, Starts, Uniform, Visited
 from gaussbell.logs import Log
-from gaussbell.networks import MLP, FeatureNetwork, redrawn
+from gaussbell.networks import MLP, FeatureNetwork, redrawn, values_at
 from gaussbell.policies import Greedy
 from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus, Sweep
 from gaussbell.precision import as_key, in_double, read_count

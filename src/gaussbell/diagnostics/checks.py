@@ -97,11 +97,10 @@ def check_problem(problem: BellmanProblem, x: Any, data: Transitions | MarkovCha
     """The cheap checks of parameters, as a problem packs them."""
     rows, parameters = len(problem.target), len(x)
     small = rows * parameters * min(rows, parameters) <= MOST_WORK
-    values, jacobian = _look(problem, jnp.asarray(x, jnp.float64), small)
-    values = np.asarray(values)
+    values, jacobian = (np.asarray(part) for part in _look(problem, jnp.asarray(x, jnp.float64), small))
     seen: dict[str, Any] = {"rows": rows, "parameters": parameters}
     if small and np.isfinite(jacobian).all():
-        spectrum = spectrum_of(np.asarray(jacobian))
+        spectrum = spectrum_of(jacobian)
         seen |= {
             "rank": spectrum.rank,
             "condition": spectrum.condition,
@@ -132,7 +131,7 @@ def _some(data: Transitions) -> Transitions:
 @eqx.filter_jit
 def _look(
     problem: BellmanProblem, x: Float[Array, " n"], with_jacobian: bool
-) -> tuple[Float[Array, " K"], Float[Array, "m n"] | None]:
-    """The values at all inputs, and the Bellman Jacobian."""
+) -> tuple[Float[Array, " K"], Float[Array, "m n"]]:
+    """The values at all inputs, and the Bellman Jacobian, or nothing in its place."""
     values = network_values(problem.network(x), problem.inputs)
-    return values, problem.linearise(x).jacobian() if with_jacobian else None
+    return values, problem.linearise(x).jacobian() if with_jacobian else jnp.zeros((0, 0))

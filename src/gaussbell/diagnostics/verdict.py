@@ -193,9 +193,9 @@ def _by_held_out(network: Any, rows: Transitions) -> ErrorEstimate:
     errors = (values_at(network, rows.inputs) - long_targets(network, rows)) / (1 - remaining)
     squares = errors**2
     margin = 1.96 * squares.std() / np.sqrt(len(squares))
-    roots = (float(np.sqrt(max(s, 0.0))) for s in (squares.mean(), squares.mean() - margin))
-    high = float(np.sqrt(squares.mean() + margin))
-    return ErrorEstimate(*roots, high, float(long_targets(network, rows).std()))
+    mean = squares.mean()
+    error, low, high = (float(np.sqrt(max(s, 0.0))) for s in (mean, mean - margin, mean + margin))
+    return ErrorEstimate(error, low, high, float(long_targets(network, rows).std()))
 
 
 class _Rows:

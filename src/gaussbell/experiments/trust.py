@@ -124,7 +124,7 @@ def measure(cell: Cell) -> Data:
             f"{witness}_high": verdict.high,
             f"{witness}_relative": min(verdict.relative_error, 1e6),
             f"{witness}_trusted": int(verdict.trusted),
-            f"{witness}_rank_correlation": float(spearmanr(score, errors[:SCORED])[0]),
+            f"{witness}_rank_correlation": _rank_correlation(score, errors[:SCORED]),
         }
     return xarray.Dataset(found, coords={"state": np.arange(SCORED)})
 
@@ -204,7 +204,12 @@ def _right(data: Data, witness: str) -> float:
 
 
 def _pooled(data: Data, witness: str) -> float:
-    return float(spearmanr(data[f"{witness}_score"].values.ravel(), data.error.values.ravel())[0])
+    return _rank_correlation(data[f"{witness}_score"].values.ravel(), data.error.values.ravel())
+
+
+def _rank_correlation(scores: np.ndarray, errors: np.ndarray) -> float:
+    found: Any = spearmanr(scores, errors)
+    return float(found.statistic)
 
 
 def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
