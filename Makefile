@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench reproduction noise values control offline dqn clean
+.PHONY: demo test test-slow lint format bench reproduction diagnostics noise values control offline dqn clean
 
 demo: $(READY)
 	$(BIN)/gaussbell evaluate mountain-car --out runs/demo
@@ -42,6 +42,11 @@ SCALE ?= quick
 reproduction: $(READY)
 	$(BIN)/gaussbell reproduce all --scale $(SCALE) --out docs/reproduction
 	$(BIN)/gaussbell check all --scale $(SCALE) --out docs/reproduction --page docs/reproduction.md
+
+# The propositions by numbers, and how well diagnostics predict errors: a quarter of an hour on 2 cores.
+diagnostics: $(READY)
+	$(BIN)/gaussbell reproduce diagnostics --scale $(SCALE) --out docs/diagnostics
+	$(BIN)/gaussbell check diagnostics --scale $(SCALE) --out docs/diagnostics --page docs/diagnostics.md
 
 noise: $(READY)
 	$(BIN)/gaussbell reproduce noise --out docs

@@ -7,7 +7,13 @@ from gaussbell import figures, records
 from gaussbell.experiments import control
 
 SMALL = control.Settings(
-    cart_seeds=(1, 2), other_seeds=(3,), step_sizes=(1.0,), method_seeds=(4,), ending_seeds=(5,), q_seeds=(6,)
+    cart_seeds=(1, 2),
+    other_seeds=(3,),
+    step_sizes=(1.0,),
+    method_seeds=(4,),
+    ending_seeds=(5,),
+    gap_seeds=(7,),
+    q_seeds=(6,),
 )
 
 
@@ -23,6 +29,8 @@ def measured(cell):
         }
     if cell["study"] == "improve":
         return {"before": 9.0, "after": 36.0, "correlation": 0.7, "matters_where_visited": 0.5, "right": 0.9}
+    if cell["study"] == "gap":
+        return {"after": 90.0, "gap": 0.25}
     run = {
         "status": "SOLVED" if cell["seed"] != 2 else "OUT_OF_SWEEPS",
         "sweeps": 4,
@@ -44,7 +52,7 @@ def test_it_goes_on_where_it_stopped_and_tells_by_tables_and_a_figure(tmp_path, 
             raise KeyboardInterrupt
         return measured(cell)
 
-    for name in ("_solve", "_method", "_ending", "_improve", "_q"):
+    for name in ("_solve", "_method", "_ending", "_improve", "_gap", "_q"):
         monkeypatch.setattr(control, name, measure)
     with pytest.raises(KeyboardInterrupt):
         control.run(SMALL, tmp_path)
@@ -57,6 +65,7 @@ def test_it_goes_on_where_it_stopped_and_tells_by_tables_and_a_figure(tmp_path, 
         "| cart-pole | 1 of 2 | 4 (4 to 4) |",
         "0 of 2 hold 2,000",
         "| cart-pole, poor policy (9; actions matter in 50%) | end | 36, 90%, 0.70 |",
+        "| restart elsewhere | 90, 0.25 |",
         "| given | visited | not defined |",
     ):
         assert text in summary

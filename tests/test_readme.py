@@ -38,6 +38,11 @@ def test_the_table_of_control_comes_from_the_record():
     assert summary.split("\n\n")[0] in README
 
 
+def test_the_table_of_trust_comes_from_the_record():
+    studies = json.loads((ROOT / "docs/diagnostics/quick/verdicts.json").read_text())["studies"]
+    assert studies["trust"]["table"].split("\n\n")[0] in README
+
+
 def benchmark(name):
     specification = importlib.util.spec_from_file_location(name, ROOT / f"benchmarks/{name}.py")
     module = importlib.util.module_from_spec(specification)

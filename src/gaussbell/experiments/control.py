@@ -3,7 +3,7 @@
 Is each task solved with the default settings on seeds that were used for nothing else? In the same loop, how
 far do the four methods of the paper get? What changes if failure or the goal ends the process instead of
 restarting it, and if rows span several steps: over ten sweeps, and in a single improvement of a known
-policy? And how good are the Q-factors as values, for a policy that was found and for one that was given?
+policy, and why? And how good are the Q-factors as values, for a policy that was found and for one that was given?
 Every cell is a file.
 """
 
@@ -21,6 +21,7 @@ from gaussbell import records
 from gaussbell.experience import Experience
 from gaussbell.experiments.cells import Cell, run_cells
 from gaussbell.experiments.control_tables import ACROBOT, CAR, CART, draw, summarise
+from gaussbell.experiments.endings import ENDINGS, improve_once, lean
 from gaussbell.experiments.methods import METHODS
 from gaussbell.iteration import Evaluation, Fresh, Mixed, Recipe, Starts, Uniform, Visited
 from gaussbell.policies import AlongVelocity, Constant, EpsilonGreedy, Greedy
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     endings: tuple[str, ...] = ("restart", "end")
     steps: tuple[int, ...] = (1, 20, 100)
     ending_seeds: tuple[int, ...] = (1300, 1301, 1302)
+    gap_seeds: tuple[int, ...] = tuple(range(1600, 1608))
     q_seeds: tuple[int, ...] = (1400, 1401, 1402)
     q_rows: int = 40_000
     q_steps: int = 200
@@ -54,11 +56,6 @@ class Settings(NamedTuple):
 def balance(state: Any) -> Any:
     """A hand-made policy for Cart Pole that never fails from near the start."""
     return (state @ jnp.array([0.02, 0.05, 1.0, 0.3]) > 0).astype(int)
-
-
-def lean(state: Any) -> Any:
-    """Push the cart to where the pole leans: Cart Pole then lasts some forty steps."""
-    return (state[2] > 0).astype(int)
 
 
 KNOWN = {
@@ -76,7 +73,14 @@ MATTERS = 1e-3
 @double_throughout
 def run(settings: Settings, folder: Path, on_progress: Callable[[str], None] | None = None) -> dict[str, Any]:
     """All cells that are not in `folder` yet, and then the whole record."""
-    measures = {"solve": _solve, "method": _method, "ending": _ending, "improve": _improve, "q": _q}
+    measures = {
+        "solve": _solve,
+        "method": _method,
+        "ending": _ending,
+        "improve": _improve,
+        "gap": _gap,
+        "q": _q,
+    }
     rows = run_cells(
         list_cells(settings),
         folder,
@@ -121,12 +125,18 @@ def list_cells(settings: Settings) -> list[Cell]:
         for cell in ending
         if cell["problem"] == problem
     ]
+    gap = [
+        {"study": "gap", "ending": ending, "steps": steps, "seed": seed}
+        for ending in ENDINGS
+        for steps in settings.steps
+        for seed in settings.gap_seeds
+    ]
     q = [
         {"study": "q", "policy": policy, "seed": seed}
         for policy in ("found", "given")
         for seed in settings.q_seeds
     ]
-    return solve + method + ending + improve + q
+    return solve + method + ending + improve + gap + q
 
 
 def environment(problem: str, ending: str | None = None) -> Any:
@@ -223,6 +233,11 @@ def _improve(settings: Settings, cell: Cell) -> dict[str, Any]:
         "matters_where_visited": float(matters[-500:].mean()),
         "right": float((better * truly_better > 0)[matters].mean()),
     }
+
+
+def _gap(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """One improvement of Cart Pole's fair policy, and how well Q tells actions apart where it leads."""
+    return improve_once(cell["ending"], cell["steps"], cell["seed"], STATES)
 
 
 def _q(settings: Settings, cell: Cell) -> dict[str, Any]:

@@ -93,6 +93,20 @@ def summarise(record: dict[str, Any]) -> str:
         "prefers the truly better of two actions, where one is; correlation of Q with the truth. In brackets "
         "also: at how many visited states the first action changes the true Q at all.",
         "",
+        f"| Cart Pole, fair policy, {len(settings['gap_seeds'])} seeds | "
+        + " | ".join(f"n = {n}: steps after, gap" for n in settings["steps"])
+        + " |",
+        "|---|" + "---|" * len(settings["steps"]),
+    ]
+    for ending in dict.fromkeys(cell["ending"] for cell in select(cells, study="gap")):
+        found = [select(cells, study="gap", ending=ending, steps=n) for n in settings["steps"]]
+        entries = [f"{_median(runs, 'after'):.0f}, {_median(runs, 'gap'):.2f}" for runs in found]
+        lines.append(f"| {ending} | {' | '.join(entries)} |")
+    lines += [
+        "",
+        "Medians. Gap: the correlation of Q(s, right) - Q(s, left) with its true value, at states to which "
+        "the truly greedy policy leads. Q after a restart is Q with an end times a constant.",
+        "",
         "| Q of the policy | at | correlation | RMSE | spread of the truth |",
         "|---|---|---|---|---|",
     ]
