@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell import features as input_features
+from gaussbell.diagnostics.checks import check
 from gaussbell.diagnostics.held_out import TAIL, HeldOutPaths, is_random
 from gaussbell.evaluation import evaluate
 from gaussbell.networks import MLP, FeatureNetwork
@@ -67,6 +68,7 @@ class PolicyEvaluation(Solution):
         return (
             f"{self.status} with {self.horizon} steps a row; estimated error of the value "
             f"{self.value_error:.3g}, {self.relative_error:.3g} standard deviations. {self.status.value}"
+            + "".join(f" {warning}" for warning in self.warnings)
         )
 
     def value(self, state: Any, *, look_ahead: int = 0) -> Float[Array, " N"]:
@@ -125,7 +127,7 @@ def evaluate_policy(
     fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
     network = _behind_features(network, env, policy, q, network_key)
     count = int(np.clip(budget // steps_for(env.discount, TAIL), *CHECKED_STATES))
-    check, final = (
+    watched, final = (
         HeldOutPaths(env, policy, count, key=k, q=q, states=states) for k in (check_key, final_key)
     )
 
@@ -140,7 +142,7 @@ def evaluate_policy(
         )
 
     def fit(candidate: Any) -> _Fit:
-        return _Fit(candidate, sample(candidate), network, solver, check, on_progress)
+        return _Fit(candidate, sample(candidate), network, solver, watched, on_progress)
 
     if isinstance(steps, str):
         if steps != "auto":
@@ -164,7 +166,8 @@ def evaluate_policy(
         relative_error=estimate.error / estimate.spread if estimate.spread > 0 else np.inf,
         tried=tuple(sorted(tried)) if len(tried) > 1 else tuple(tried),
         transitions=best.data,
-        simulated=sum(counts) + check.cost + final.cost,
+        checks=check(best.network, best.data),
+        simulated=sum(counts) + watched.cost + final.cost,
         ahead=lambda network, query: simulate_ahead(network, env, policy, *query, key=check_key),
     )
 

@@ -141,7 +141,8 @@ class Solution(eqx.Module):
         status = self.status
         if isinstance(status, Status):
             ended = f"{status} after {int(self.steps)} steps, loss {float(self.loss):.3g}. {status.value}"
-            return " ".join([ended, *self.warnings])
+            certain = () if self.checks is None else self.checks.certificates
+            return " ".join([ended, *certain, *self.warnings])
         names, counts = np.unique([str(s) for s in status.ravel()], return_counts=True)
         ended = ", ".join(f"{n} {name}" for name, n in zip(names, counts, strict=True))
         return f"{status.size} solves: {ended}; median loss {np.median(np.asarray(self.loss)):.3g}."

@@ -9,7 +9,16 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.cli.screen import coloured, notes, print_facts, print_json, showing_steps, write_record
+from gaussbell.cli.screen import (
+    coloured,
+    escape,
+    notes,
+    print_facts,
+    print_json,
+    screen,
+    showing_steps,
+    write_record,
+)
 
 TRUTH_GRID = 200
 """Points of the grid along each axis."""
@@ -67,6 +76,9 @@ def evaluate_mountain_car(
             "relative_error_without_look_ahead": np.sqrt(np.mean((by_network - truth.value) ** 2)) / spread,
             "estimated_relative_error": found.relative_error,
             "spread": spread,
+            "checks": found.checks._asdict(),
+            "facts": list(found.checks.facts),
+            "warnings": list(found.warnings),
             "simulated": found.simulated,
             "seconds_to_fit": round(fitted - started, 2),
             "seconds": round(time.perf_counter() - started, 2),
@@ -98,8 +110,11 @@ def _print(record: dict[str, Any]) -> None:
             "error": f"[bold]{error:.3f}[/] standard deviations of the value, looking {ahead} steps ahead",
             "": f"{alone:.3f} by the network alone; {estimate:.3f} by fresh paths, without the truth",
             "NMSBE": f"{result['msbe']:.3g}",
+            "fit": "; ".join(result["facts"]),
             "status": coloured(gb.Status[result["status"]]),
             "solver steps": str(int(result["solver_steps"])),
             "seconds": f"{seconds:.1f} in all, {fitting:.1f} to sample and fit, compilation included",
         }
     )
+    for warning in result["warnings"]:
+        screen.print(f"[red]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)

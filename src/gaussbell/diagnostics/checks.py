@@ -66,13 +66,18 @@ class Checks(NamedTuple):
         return tuple(said)
 
     @property
+    def certificates(self) -> tuple[str, ...]:
+        """What is certain about the values, in sentences: of a finite process, how far off they can be."""
+        if self.certificate is None:
+            return ()
+        return (f"No value is off by more than {self.certificate:.2g}.",)
+
+    @property
     def facts(self) -> tuple[str, ...]:
         """What is known about the fit, in short."""
         said = [f"{self.parameters} parameters for {self.rows} rows"]
         if self.rank is not None and self.effective_rank is not None:
             said.append(f"Jacobian of rank {self.rank}, effectively {self.effective_rank:.0f}")
-        if self.certificate is not None:
-            said.append(f"no value off by more than {self.certificate:.2g}")
         return tuple(said)
 
 

@@ -3,8 +3,8 @@
 Is each task solved with the default settings on seeds that were used for nothing else? In the same loop, how
 far do the four methods of the paper get? What changes if failure or the goal ends the process instead of
 restarting it, and if rows span several steps: over ten sweeps, and in a single improvement of a known
-policy, and why? And how good are the Q-factors as values, for a policy that was found and for one that was given?
-Every cell is a file.
+policy, and why? And how good are the Q-factors as values, for a policy that was found and for one that was
+given? Every cell is a file.
 """
 
 import time
