@@ -280,7 +280,7 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
         f"{checks['parameters']} parameters, {checks['rows']} rows; the Bellman Jacobian has rank "
         f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows "
         "and full rank every critical point has zero residual; a steep fall says that rows nearly "
-        "repeat each other."
+        "repeat each other, and below 1e-16 of the largest all is rounding."
     )
     names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
     title = "Diagnosis: the Jacobians at the solution"
@@ -289,6 +289,7 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
             values = np.asarray(spectra[name]["values"])
             panel.semilogy(np.arange(1, len(values) + 1), values, style, color=colour, label=label)
         panel.axvline(checks["rows"], color=GREY, lw=0.8, ls=":")
+        panel.set_ylim(bottom=1e-17 * max(one["values"][0] for one in spectra.values()))
         panel.set(title="Singular values", xlabel="number, in falling order", ylabel="singular value")
         panel.legend()
     return figure

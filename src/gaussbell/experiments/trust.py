@@ -291,7 +291,7 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
                     alpha=0.6,
                     label=name,
                 )
-            limits = np.array([0.003, 30.0])
+            limits = np.array([0.02, 40.0])
             panel.loglog(limits, limits, "--", color=figures.GREY, lw=1)
             panel.axhline(TOLERABLE, color=figures.GREY, lw=0.8)
             panel.axvline(TOLERABLE, color=figures.GREY, lw=0.8)
