@@ -9,7 +9,7 @@ from rich.table import Table
 
 import gaussbell as gb
 from gaussbell import diagnostics, records
-from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen
+from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen, write_record
 from gaussbell.mdp import MarkovChain
 
 LANDSCAPE_STEPS = 200
@@ -88,7 +88,11 @@ def diagnose_file(path: Path, *, seed: int = 0, as_json: bool = False, out: Path
     else:
         _print(record, verdict)
     if out is not None:
-        _write(out, record)
+        drawings = {
+            "spectra.png": lambda figures, found: figures.draw_spectra(found),
+            "landscape.png": lambda figures, found: figures.draw_landscape(found),
+        }
+        write_record(out, record, drawings, "diagnosis.json")
     return verdict.trusted
 
 
@@ -137,17 +141,3 @@ def _print(record: dict[str, Any], verdict: Any) -> None:
     print_facts(facts | {"seconds": f"{record['seconds']:.1f}, compilation included"})
     words = "[green]trusted[/]" if verdict.trusted else "[red]not trusted[/]"
     screen.print(f"The value is {words}.", highlight=False)
-
-
-def _write(out: Path, record: dict[str, Any]) -> None:
-    path = records.write(out / "diagnosis.json", record)
-    written = [str(path)]
-    try:
-        from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
-    except ImportError as error:
-        notes.print(f"No figures: {escape(str(error))}", highlight=False)
-    else:
-        kept = records.read(path)
-        for name, draw in (("spectra", figures.draw_spectra), ("landscape", figures.draw_landscape)):
-            written.append(str(figures.save(draw(kept), out / f"{name}.png")))
-    notes.print(f"Wrote {escape(', '.join(written))}.", highlight=False, soft_wrap=True)

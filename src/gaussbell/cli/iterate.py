@@ -64,7 +64,7 @@ def iterate_problem(
         _tell(record, best)
     if out is not None:
         policy_files.save_policy(out / "policy.json", best)
-        write_record(out, record, "sweeps.png", lambda figures, kept: figures.draw_sweeps(kept))
+        write_record(out, record, {"sweeps.png": lambda figures, kept: figures.draw_sweeps(kept)})
     if picture is not None:
         frames = render(env, problem, best.policy, picture)
         notes.print(f"Wrote {picture}: {frames} frames.", highlight=False)

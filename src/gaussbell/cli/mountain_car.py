@@ -93,7 +93,7 @@ def evaluate_mountain_car(
         _print(record)
     if out is not None:
         gb.save_evaluation(out / "evaluation.json", found, found.transitions, problem="mountain-car")
-        write_record(out, record, "value.png", lambda figures, kept: figures.draw_values(kept))
+        write_record(out, record, {"value.png": lambda figures, kept: figures.draw_values(kept)})
     return bool(found.status.succeeded or found.status is gb.Status.OUT_OF_STEPS)
 
 

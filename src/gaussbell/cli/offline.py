@@ -85,7 +85,7 @@ def evaluate_data(
     else:
         _print(record)
     if out is not None:
-        write_record(out, record, "estimate.png", lambda figures, kept: figures.draw_offline(kept))
+        write_record(out, record, {"estimate.png": lambda figures, kept: figures.draw_offline(kept)})
     return found.is_trusted
 
 

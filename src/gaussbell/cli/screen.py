@@ -55,19 +55,24 @@ def print_json(record: dict[str, Any]) -> None:
 
 
 def write_record(
-    out: Path, record: dict[str, Any], figure_name: str, draw: Callable[[Any, dict], Any]
+    out: Path,
+    record: dict[str, Any],
+    drawings: dict[str, Callable[[Any, dict], Any]],
+    name: str = "record.json",
 ) -> None:
-    """The record, and the figure that `draw(figures, record)` makes of it, if matplotlib is there."""
-    path = records.write(out / "record.json", record)
+    """The record, and the figures that each `draw(figures, record)` makes of it, if matplotlib is there."""
+    path = records.write(out / name, record)
     written = [str(path)]
     try:
         from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
     except ImportError as error:
         notes.print(f"No figure: {escape(str(error))}", highlight=False)
     else:
-        figure = draw(figures, records.read(path))
-        written.append(str(figures.save(figure, out / figure_name)))
-    notes.print(f"Wrote {escape(' and '.join(written))}.", highlight=False, soft_wrap=True)
+        kept = records.read(path)
+        for file, draw in drawings.items():
+            written.append(str(figures.save(draw(figures, kept), out / file)))
+    told = " and ".join(filter(None, [", ".join(written[:-1]), written[-1]]))
+    notes.print(f"Wrote {escape(told)}.", highlight=False, soft_wrap=True)
 
 
 def check_writable(out: Path | None) -> None:

@@ -76,7 +76,7 @@ def evaluate_star(
         _print(record)
     if out is not None:
         gb.save_evaluation(out / "evaluation.json", solution, chain, features=features, problem="star")
-        write_record(out, record, "convergence.png", lambda figures, found: figures.draw_evaluation(found))
+        write_record(out, record, {"convergence.png": lambda figures, found: figures.draw_evaluation(found)})
     return bool(solution.succeeded)
 
 

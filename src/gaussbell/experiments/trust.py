@@ -17,6 +17,7 @@ from scipy.stats import rankdata, spearmanr
 import gaussbell as gb
 from gaussbell import figures
 from gaussbell.diagnostics.verdict import TOLERABLE
+from gaussbell.experiments.control import balance
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
 from gaussbell.precision import double_throughout
@@ -151,15 +152,10 @@ def _problem(name: str) -> Problem:
         env: Any = gb.environments.FiniteEnvironment(lake)
         return Problem(env, lambda s: table[s[0].astype(int)], state, truth, env.features())
     env = gb.environments.CartPole() if name == CART else gb.environments.MountainCar()
-    policy: Any = _balance if name == CART else env.along_velocity
+    policy: Any = balance if name == CART else env.along_velocity
     state = np.asarray(env.sample_states(TESTED, key=FIRST_SEED - 1))
     truth = gb.rollouts.returns(env, policy, state)
     return Problem(env, policy, state, truth, None if name == CAR else env.features(policy))
-
-
-def _balance(state: Any) -> Any:
-    """A hand-made policy for Cart Pole that never fails from near the start."""
-    return (state @ jnp.array([0.02, 0.05, 1.0, 0.3]) > 0).astype(int)
 
 
 def check(data: Data) -> Mapping[str, Finding]:
