@@ -30,11 +30,6 @@ def line(points=40, discount=0.9):
     ]
 
 
-def fitted(samples, steps, seed, solver_steps=100):
-    data = gb.sample_transitions(CAR, CAR.along_velocity, samples, key=seed, steps=steps)
-    return gb.evaluate(gb.MLP(RAW, key=seed), data, max_steps=solver_steps), data
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_averages_are_exact_where_rows_are_complete(count):
     data, value = line()
@@ -139,6 +134,9 @@ def test_a_good_value_is_trusted_and_the_plateau_is_not():
     by_simulator, by_rows = gb.diagnostics.trust(good, data, **simulator), gb.diagnostics.trust(good, data)
     assert by_simulator.relative_error < TOLERABLE and by_simulator.trusted and by_rows.trusted
     assert str(by_rows).startswith("trusted: by the rows")
+    fresh = gb.sample_transitions(CAR, CAR.along_velocity, 512, key=9, steps=200)
+    held_out = gb.diagnostics.trust(good, data, held_out=fresh)
+    assert held_out.witness == "held-out rows" and 0.6 < held_out.error / by_simulator.error < 1.6
     plateau = gb.ValueFunction(np.array([-100.0]), lambda level, s: level[0] + 0 * s[0])
     few = gb.sample_transitions(CAR, CAR.along_velocity, 25, key=1)
     for witness in ({}, simulator):
@@ -154,21 +152,13 @@ def test_no_chain_that_reaches_a_reward_is_said():
     assert "No chain" in " ".join(gb.diagnostics.trust(fit, data).reasons)
 
 
-def test_held_out_rows_serve_as_witness():
-    fit, data = fitted(300, 50, 0, 60)
-    fresh = gb.sample_transitions(CAR, CAR.along_velocity, 200, key=9, steps=200)
-    found = gb.diagnostics.trust(fit, data, held_out=fresh)
-    simulated = gb.diagnostics.trust(fit, data, env=CAR, policy=CAR.along_velocity)
-    assert found.witness == "held-out rows" and 0.6 < found.error / simulated.error < 1.6
-
-
 def test_q_factors_are_scored_by_pairs():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 60, key=0, steps=20, q=True)
     fit = gb.evaluate(gb.MLP((3, 5, 1), key=0), data, max_steps=20)
     pairs = np.asarray(data.inputs)[:7]
-    for simulator in ({}, {"env": CAR, "policy": CAR.along_velocity}):
-        found = gb.diagnostics.trust(fit, data, **simulator)
-        assert np.isfinite(found.score(pairs)).all() and found.score(pairs).shape == (7,)
+    found = gb.diagnostics.trust(fit, data, env=CAR, policy=CAR.along_velocity)
+    assert np.isfinite(found.score(pairs)).all() and found.score(pairs).shape == (7,)
+    assert np.isfinite(gb.diagnostics.trust(fit, data).error)
 
 
 def test_evaluations_carry_checks_outside_of_vmap_only():
@@ -246,7 +236,9 @@ def test_files_that_are_no_evaluation_are_refused(tmp_path):
         gb.load_evaluation(path)
 
 
-def test_diagnose_prints_and_writes(tmp_path):
+def test_diagnose_prints_and_writes(tmp_path, monkeypatch):
+    few = {"Levenberg-Marquardt": gb.LevenbergMarquardt(), "semi-gradient": gb.SemiGradient(0.01)}
+    monkeypatch.setattr("gaussbell.diagnostics.slices.METHODS", few)
     chain, features = gb.environments.SevenStar().under(), np.asarray(gb.encodings.normal(7, 2, key=1))
     fit = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
     path = gb.save_evaluation(tmp_path / "fit.json", fit, chain, features=features)

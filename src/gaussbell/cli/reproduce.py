@@ -37,7 +37,7 @@ def choose_studies(name: str) -> list[str]:
     if name not in reproduction.STUDIES:
         known = ", ".join([*reproduction.STUDIES, *OWN])
         raise ValueError(
-            f"experiment={name!r}: there is none of this name; choose all, diagnostics, {known}."
+            f"experiment={name!r}: there is none of this name; choose all, {known}, diagnostics."
         )
     return [name]
 

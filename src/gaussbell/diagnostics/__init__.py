@@ -10,8 +10,8 @@ from gaussbell.diagnostics.hessians import (
     hessian_terms,
     second_order_share,
 )
-from gaussbell.diagnostics.landscape import Landscape, landscape
 from gaussbell.diagnostics.ranks import Spectra, Spectrum, spectra, spectrum
+from gaussbell.diagnostics.slices import Landscape, landscape
 from gaussbell.diagnostics.smooth import smooth_value
 from gaussbell.diagnostics.verdict import Trust, trust
 
