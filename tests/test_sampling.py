@@ -92,6 +92,7 @@ def test_equal_successors_are_one():
     assert np.isclose(gb.msbe(network, one), gb.msbe(network, many))
 
 
+@pytest.mark.slow
 def test_more_successors_mean_less_bias():
     process = gb.environments.RandomMDP(6, 1, branches=3, discount=0.8, seed=4)
     env, truth = gb.environments.FiniteEnvironment(process), process.under().values

@@ -71,9 +71,10 @@ def landscape(
     >>> chain = gb.environments.SevenStar().under()
     >>> inputs = gb.encodings.normal(7, 2, key=1)
     >>> start = gb.MLP((2, 7, 1), key=0)
-    >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, max_steps=50, points=9)
+    >>> some = {"Gauss-Newton": gb.GaussNewton(1.0)}
+    >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, methods=some, max_steps=50, points=9)
     >>> seen.loss.shape, len(seen.paths), 0 < seen.kept <= 1
-    ((9, 9), 5, True)
+    ((9, 9), 1, True)
     """
     problem = bellman_problem(as_double(network), data, features=features)
     start, points = problem.pack(as_double(network)), read_count("points", points, 2)

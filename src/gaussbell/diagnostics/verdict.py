@@ -116,9 +116,9 @@ def trust(
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
     >>> data = gb.sample_transitions(car, car.along_velocity, 50, key=0)
-    >>> fit = gb.evaluate(gb.MLP((2, 10, 10, 1), key=0), data, max_steps=100)
-    >>> by_rows = gb.diagnostics.trust(fit, data)
-    >>> by_simulator = gb.diagnostics.trust(fit, data, env=car, policy=car.along_velocity)
+    >>> network = gb.MLP((2, 10, 10, 1), key=0)  # or what `evaluate` returned
+    >>> by_rows = gb.diagnostics.trust(network, data)
+    >>> by_simulator = gb.diagnostics.trust(network, data, env=car, policy=car.along_velocity)
     >>> by_rows.trusted, by_simulator.trusted, by_rows.score(data.state[:3]).shape
     (False, False, (3,))
     """
