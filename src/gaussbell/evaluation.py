@@ -91,7 +91,7 @@ def evaluate(
     )
     if not diagnose or is_traced((solution.loss, problem)):
         return solution
-    found = check_problem(problem, problem.pack(solution.network), data)
+    found = check_problem(problem, problem.pack(solution.network), data, with_rank=False)
     return dataclasses.replace(solution, checks=found)
 
 

@@ -31,10 +31,10 @@ class Checks(NamedTuple):
     """What a fit's rows say about it.
 
     `rows` and `parameters`, counted; `rank`, `condition`, `effective_rank` of the Bellman Jacobian, None
-    where that would take long; `outside`, the share of values beyond what the rewards can add up to; of
-    sampled rows also `floating`, the share that is not tied to any reward by the data, and `reaching`, the
-    share from which a chain of rows meets a reward other than the commonest; of a finite chain
-    `certificate`: no value is further from the truth than this.
+    where that would take long, and in what `evaluate` does by itself; `outside`, the share of values beyond
+    what the rewards can add up to; of sampled rows also `floating`, the share that is not tied to any reward
+    by the data, and `reaching`, the share from which a chain of rows meets a reward other than the
+    commonest; of a finite chain `certificate`: no value is further from the truth than this.
     """
 
     rows: int
@@ -85,7 +85,9 @@ class Checks(NamedTuple):
 def check(
     network: Any, data: Transitions | MarkovChain, *, features: Any = None, weight: Any = None
 ) -> Checks:
-    """The cheap checks of a network on the data it was fitted to; `evaluate` puts them on its solution.
+    """The cheap checks of a network on the data it was fitted to, with the rank of its Jacobian.
+
+    `evaluate` puts all but the rank on its solution: to compile a Jacobian takes half a second.
 
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
@@ -95,13 +97,15 @@ def check(
     (151, 100, True)
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
-    return check_problem(problem, problem.pack(network), data)
+    return check_problem(problem, problem.pack(network), data, with_rank=True)
 
 
-def check_problem(problem: BellmanProblem, x: Any, data: Transitions | MarkovChain) -> Checks:
+def check_problem(
+    problem: BellmanProblem, x: Any, data: Transitions | MarkovChain, *, with_rank: bool
+) -> Checks:
     """The cheap checks of parameters, as a problem packs them."""
     rows, parameters = len(problem.target), len(x)
-    small = rows * parameters * min(rows, parameters) <= MOST_WORK
+    small = with_rank and rows * parameters * min(rows, parameters) <= MOST_WORK
     values, jacobian = (np.asarray(part) for part in _look(problem, jnp.asarray(x, jnp.float64), small))
     seen: dict[str, Any] = {"rows": rows, "parameters": parameters}
     if small and np.isfinite(jacobian).all():

@@ -122,7 +122,6 @@ def measure(cell: Cell) -> Data:
         "median": float(np.median(values)),
         "reaching": fit.checks.reaching,
         "floating": fit.checks.floating,
-        "rank": -1 if fit.checks.rank is None else fit.checks.rank,
         "error": ("state", errors[:SCORED]),
     }
     for witness in WITNESSES:
