@@ -16,7 +16,7 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 
 hypothesis.settings.register_profile(
-    "gaussbell", deadline=None, derandomize=True, max_examples=20, database=None
+    "gaussbell", deadline=None, derandomize=True, max_examples=16, database=None
 )
 hypothesis.settings.load_profile("gaussbell")
 

@@ -166,7 +166,13 @@ def test_structured_gram_gives_the_same_step_as_dense_rows():
 
 @pytest.mark.parametrize(
     ("sizes", "rows"),
-    [((2, 60, 60, 1), 300), ((3, 200, 1), 127), ((3, 200, 1), 300), ((2, 5, 5, 1), 1), ((2, 5, 5, 1), 300)],
+    [
+        pytest.param((2, 60, 60, 1), 300, marks=pytest.mark.slow),
+        ((3, 200, 1), 127),
+        ((3, 200, 1), 300),
+        ((2, 5, 5, 1), 1),
+        ((2, 5, 5, 1), 300),
+    ],
     ids=str,
 )
 def test_triangles_by_blocks_are_those_of_the_jacobian(sizes, rows):
