@@ -39,8 +39,8 @@ class Landscape(NamedTuple):
     """The NMSBE on a plane of parameters, (rows along `second`, columns along `first`), and paths in it.
 
     The plane goes through the solution of the first method, at (0, 0), along the two directions in which
-    the paths go furthest: `kept` is the share of their squared extent that it shows. `paths` holds (T, 2)
-    coordinates of each method, and `losses` (T,) the loss on the way, which is that of the path itself, not
+    its path goes furthest: `kept` is the share of that path's squared extent that it shows. `paths` holds
+    (T, 2) coordinates of each method, and `losses` (T,) the loss on the way, which is that of the path itself, not
     of its shadow on the plane.
     """
 
@@ -62,7 +62,7 @@ def landscape(
     max_steps: int = 200,
     points: int = 61,
 ) -> Landscape:
-    """Run methods from the same weights, and the loss on the plane in which their paths go furthest.
+    """Run methods from the same weights, and the loss on the plane where the first one's path lies best.
 
     Arguments: `network`, whose weights all paths start from; `methods` by name, by default ours and the
     paper's four; `points`, of the slice along each axis.
@@ -92,21 +92,23 @@ def landscape(
         trail, loss = np.asarray(found.history.parameters), np.asarray(found.history.loss)
         sound = np.isfinite(trail).all(axis=1) & np.isfinite(loss)
         trails[name], losses[name] = trail[sound], loss[sound]
-    centre = next(iter(trails.values()))[-1]
-    directions, kept = _plane(centre, trails)
+    ours = next(iter(trails.values()))
+    if len(ours) == 0:
+        raise ValueError("network: its loss is not finite, so no path starts there; draw other weights.")
+    centre = ours[-1]
+    directions, kept = _plane(ours - centre)
     paths = {name: (trail - centre) @ directions.T for name, trail in trails.items()}
-    # A path that runs away would shrink all others to a point.
-    near = np.concatenate([next(iter(paths.values())), np.zeros((1, 2))])
-    axes = [_axis(near[:, k], points) for k in (0, 1)]
+    # Of the first path only: one that runs away would shrink all others to a point.
+    axes = [_axis(places, points) for places in next(iter(paths.values())).T]
     grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     loss = np.asarray(_losses(problem, jnp.asarray(centre + grid @ directions))).reshape(points, points)
     return Landscape(axes[0], axes[1], loss, paths, losses, kept)
 
 
-def _plane(centre: np.ndarray, trails: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:
-    """The two directions in which the first method's path, and then all paths, go furthest."""
-    first = next(iter(trails.values())) - centre
-    _, extent, directions = np.linalg.svd(first, full_matrices=False)
+def _plane(path: Float[np.ndarray, "T n"]) -> tuple[Float[np.ndarray, "2 n"], float]:
+    """The two directions in which a path goes furthest, and the share of its extent that they hold."""
+    still = np.zeros((1, path.shape[1]))  # a path of one point has no direction: any will do
+    _, extent, directions = np.linalg.svd(np.concatenate([path, still]), full_matrices=False)
     total = float((extent**2).sum())
     return directions[:2], float((extent[:2] ** 2).sum()) / total if total > 0 else 1.0
 
