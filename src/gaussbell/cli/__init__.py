@@ -127,7 +127,11 @@ def evaluate(
 def diagnose(
     file: Annotated[
         Path,
-        typer.Argument(help="An evaluation: evaluation.json of `gaussbell evaluate --out`, or your own."),
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="An evaluation: evaluation.json of `gaussbell evaluate --out`, or your own.",
+        ),
     ],
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
     as_json: Annotated[
