@@ -40,8 +40,8 @@ class Landscape(NamedTuple):
 
     The plane goes through the solution of the first method, at (0, 0), along the two directions in which
     its path goes furthest: `kept` is the share of that path's squared extent that it shows. `paths` holds
-    (T, 2) coordinates of each method, and `losses` (T,) the loss on the way, which is that of the path itself,
-    not of its shadow on the plane.
+    (T, 2) coordinates of each method, and `losses` (T,) the loss on the way: that of the path itself, not of
+    its shadow on the plane.
     """
 
     first: Float[np.ndarray, " A"]
