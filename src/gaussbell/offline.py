@@ -54,7 +54,7 @@ class OfflineEvaluation(NamedTuple):
 
     `value`, the estimate; `interval`, 90 % by refits to resampled episodes with fresh weights; `refits`,
     their estimates; `solution`, the fit of the Q-factors to all data; `warnings`, why not to trust it, in
-    sentences.
+    sentences; `rows`, what was fitted.
     """
 
     value: float
@@ -63,6 +63,7 @@ class OfflineEvaluation(NamedTuple):
     solution: Solution
     diagnostics: OfflineDiagnostics
     warnings: tuple[str, ...]
+    rows: Transitions
 
     @property
     def is_trusted(self) -> bool:
@@ -151,7 +152,7 @@ def evaluate_offline(
     interval = (min(value, centre - spread), max(value, centre + spread))
     diagnostics = _diagnose(log, data, policy, discount, solution, queries, value, rows_key)
     return OfflineEvaluation(
-        value, interval, estimates, solution, diagnostics, _warnings(diagnostics, solution)
+        value, interval, estimates, solution, diagnostics, _warnings(diagnostics, solution), data
     )
 
 

@@ -82,16 +82,22 @@ def settings_of(data: xarray.Dataset) -> Cell:
 
 def gather(paths: Sequence[Path]) -> xarray.Dataset:
     """Cells as one data set, a row each along the dimension "cell", with their settings as coordinates."""
-    if not paths:
+    return join([read_cell(path) for path in paths])
+
+
+def join(cells: Sequence[xarray.Dataset]) -> xarray.Dataset:
+    """The same from cells that were read."""
+    if not cells:
         raise ValueError("no cells there: run the experiment first (gaussbell reproduce NAME).")
-    cells = [read_cell(path) for path in paths]
     table = xarray.concat(
         cells, "cell", data_vars="all", coords="minimal", join="outer", combine_attrs="drop"
     )
     settings = [settings_of(cell) | {"seconds": float(cell.attrs["seconds"])} for cell in cells]
     names = dict.fromkeys(name for row in settings for name in row)
     labels = {name: ("cell", _column([row.get(name) for row in settings])) for name in names}
-    return table.assign_coords(labels).assign_attrs(about=cells[0].attrs["about"])
+    versions_seen = list(dict.fromkeys(cell.attrs["versions"] for cell in cells))
+    about = {"about": cells[0].attrs["about"], "versions": versions_seen}
+    return table.assign_coords(labels).assign_attrs(about)
 
 
 def _column(values: list[Any]) -> np.ndarray:

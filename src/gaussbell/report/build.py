@@ -1,0 +1,257 @@
+"""From folders and files to a page: what is found below them, in the order in which people read."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gaussbell
+from gaussbell import records
+from gaussbell.records import cell_files
+from gaussbell.report import beyond, evaluation, iteration, sweeps
+from gaussbell.report.html import plotly_script, to_html
+from gaussbell.report.parts import Badge, Facts, Item, Link, Page, Section, Table, Words
+from gaussbell.report.studies import CHARTS
+
+TITLE = "gaussbell report"
+BEYOND: dict[str, tuple[str, Callable[..., list[Any]]]] = {
+    "values": ("How good is the value?", beyond.chart_values),
+    "noise": ("Random processes", beyond.chart_noise),
+    "control": ("Policy iteration on control problems", beyond.chart_control),
+}
+"""Experiments of one record: their title and their charts."""
+
+
+class Found(NamedTuple):
+    """What lies below the paths that were given: folders of sweeps, and records by their files."""
+
+    sweeps: list[Path]
+    records: list[Path]
+
+
+def find(paths: Sequence[Path]) -> Found:
+    """Folders with cells, and JSON files, below some paths; ValueError for a path that is not there."""
+    folders: list[Path] = []
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise ValueError(f"{path}: there is no such file or folder; give what a run wrote with --out.")
+        if path.is_file():
+            files.append(path)
+            continue
+        cells = sorted({cell.parent.parent for cell in path.rglob(f"cells/*{cell_files.SUFFIX}")})
+        folders += cells
+        files += [
+            file
+            for file in sorted(path.rglob("*.json"))
+            if "cells" not in file.parts and not file.name.startswith(".")
+        ]
+    return Found(sorted(dict.fromkeys(folders), key=_reading_order), list(dict.fromkeys(files)))
+
+
+def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: None) -> Page:
+    """A report of everything below some paths.
+
+    Files that cannot be read are named on the page and told; the rest is shown.
+    """
+    found = find(paths)
+    anchors = _Anchors()
+    sections: list[Section] = []
+    swept: list[sweeps.SweepReport] = []
+    trouble: list[str] = []
+    for folder in found.sweeps:
+        tell(f"{folder}: reading cells")
+        data, lost = read_cells(folder)
+        trouble += lost
+        if data is not None:
+            report = sweeps.describe(folder, data, anchors.take(folder.name), known_total(folder))
+            swept.append(report)
+            sections.append(report.section)
+    told, kept = _read_records(found.records)
+    trouble += told
+    sections += _record_sections(kept, anchors)
+    if not sections and not trouble:
+        where = ", ".join(map(str, paths))
+        raise ValueError(
+            f"{where}: no records there; run `gaussbell reproduce`, or `gaussbell evaluate --out` first."
+        )
+    for line in trouble:
+        tell(line)
+    overview = _overview(sections, swept, trouble)
+    about = f"Made from records by gaussbell {gaussbell.__version__}."
+    return Page(TITLE, about, [overview, *sections])
+
+
+def page_of_evaluation(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, command: str) -> Page:
+    """The report of one evaluation."""
+    name = str(record["settings"].get("problem") or record["settings"].get("data"))
+    items = evaluation.describe(records.to_plain(record), records.to_plain(diagnosis), command)
+    return _single(f"Policy evaluation: {name}", items, record, command)
+
+
+def page_of_iteration(record: Mapping[str, Any], command: str) -> Page:
+    """The report of policy iteration."""
+    items = iteration.describe(records.to_plain(record), command)
+    return _single(f"Policy iteration: {record['settings']['problem']}", items, record, command)
+
+
+def write_report(page: Page, path: Path) -> Path:
+    """Write a page as one HTML file; whole or not at all."""
+    return records.write_text(path, to_html(page))
+
+
+def check_report(path: Path | None) -> None:
+    """Raise before the work, not after it, if no report can be written there."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"--report {path}: this is a folder; give the name of an .html file.")
+    plotly_script()
+
+
+def read_cells(folder: Path) -> tuple[Any, list[str]]:
+    """The cells of a sweep as one data set, None if there is none, and what could not be read."""
+    cells, lost = [], []
+    for path in sorted((folder / "cells").glob(f"*{cell_files.SUFFIX}")):
+        try:
+            cells.append(cell_files.read_cell(path))
+        except (ValueError, OSError) as error:
+            lost.append(str(error))
+    return (cell_files.join(cells) if cells else None), lost
+
+
+def known_total(folder: Path) -> int | None:
+    """How many cells a sweep has, if the one who runs it said so."""
+    try:
+        return int(records.read(folder / "sweep.json")["cells"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _single(title: str, items: list[Item], record: Mapping[str, Any], command: str) -> Page:
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    origin = Facts({"made by": command, "versions": versions}, "Where it comes from")
+    return Page(title, "", [Section("run", "The run", [*items, origin])])
+
+
+def _read_records(paths: Sequence[Path]) -> tuple[list[str], dict[Path, dict[str, Any]]]:
+    lost, kept = [], {}
+    for path in paths:
+        try:
+            kept[path] = records.read(path)
+        except (ValueError, OSError) as error:
+            lost.append(str(error))
+    return lost, kept
+
+
+def _record_sections(kept: Mapping[Path, dict[str, Any]], anchors: "_Anchors") -> list[Section]:
+    sections = []
+    for path, record in kept.items():
+        made = _record_section(path, record, kept)
+        if made is not None:
+            title, items = made
+            versions = record.get("versions", {})
+            if isinstance(versions, Mapping):
+                facts = {"file": str(path), "versions": ", ".join(f"{k} {v}" for k, v in versions.items())}
+                items = [*items, Facts(facts, "Where it comes from")]
+            sections.append(Section(anchors.take(f"{path.parent.name}-{path.stem}"), title, items))
+    return sections
+
+
+def _record_section(
+    path: Path, record: Mapping[str, Any], kept: Mapping[Path, Mapping[str, Any]]
+) -> tuple[str, list[Item]] | None:
+    """The title and the items of a record; None if it is shown elsewhere, or is none of ours."""
+    command = command_of(record, path.parent)
+    try:
+        if record.get("command") == "evaluate":
+            name = record["settings"].get("problem") or record["settings"].get("data")
+            diagnosis = kept.get(path.parent / "diagnosis.json")
+            return f"Policy evaluation: {name}", evaluation.describe(record, diagnosis, command)
+        if record.get("command") == "diagnose" and path.parent / "record.json" not in kept:
+            return f"Diagnosis: {path.parent.name}", evaluation.describe(None, record, command)
+        if record.get("command") == "iterate":
+            return f"Policy iteration: {record['settings']['problem']}", iteration.describe(record, command)
+        if record.get("experiment") in BEYOND:
+            title, draw = BEYOND[record["experiment"]]
+            settings = {name.replace("_", " "): json.dumps(value) for name, value in record["settings"].items()}
+            return title, [*draw(record, command), Facts(settings, "Settings")]
+        if path.name == "step_time.json":
+            return "Speed", list(beyond.chart_step_time(record, "make bench"))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        return f"{path.name}", [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]
+    return None
+
+
+def command_of(record: Mapping[str, Any], out: Path) -> str:
+    """The command line that makes a record."""
+    if record.get("experiment") in BEYOND:
+        return f"gaussbell reproduce {record['experiment']} --out {out.parent}"
+    settings = dict(record.get("settings", {}))
+    words = ["gaussbell", str(record.get("command"))]
+    words += [str(settings.pop(name)) for name in ("problem", "file") if settings.get(name) is not None][:1]
+    options = {
+        name: value
+        for name, value in settings.items()
+        if value is not None and name not in ("sizes", "grid", "problem")
+    }
+    return " ".join([*words, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())])
+
+
+def _overview(
+    sections: Sequence[Section], swept: Sequence[sweeps.SweepReport], trouble: Sequence[str]
+) -> Section:
+    items: list[Item] = [Words(line, "bad") for line in trouble]
+    claims = [(report, *pair) for report in swept for pair in report.claims]
+    if claims:
+        verdicts = [str(finding.verdict) for _, _, finding in claims]
+        counts = ", ".join(f"{verdicts.count(name)} {name}" for name in sweeps.TONES)
+        items.append(Words(f"{len(claims)} claims: {counts}."))
+        rows = [
+            [
+                Link(report.section.title, report.section.anchor),
+                claim.says,
+                finding.measured,
+                sweeps.verdict_badge(str(finding.verdict)),
+            ]
+            for report, claim, finding in claims
+        ]
+        items.append(Table("Verdicts", ("experiment", "claim", "measured", "verdict"), rows))
+    others = [
+        section for section in sections if not any(report.section is section and report.claims for report in swept)
+    ]
+    if others:
+        rows = [[Link(section.title, section.anchor), _state(section, swept)] for section in others]
+        items.append(Table("Also here", ("section", "state"), rows))
+    return Section("overview", "Overview", items)
+
+
+def _state(section: Section, swept: Sequence[sweeps.SweepReport]) -> Any:
+    for report in swept:
+        if report.section is section:
+            total = "" if report.total is None else f" of {report.total}"
+            return f"{report.cells}{total} cells"
+    tones = [item.tone for item in section.items if isinstance(item, Words)]
+    return Badge("see what it says", "bad") if "bad" in tones else Badge("fine", "good") if tones else ""
+
+
+def _reading_order(folder: Path) -> tuple[int, str]:
+    known = list(CHARTS)
+    return (known.index(folder.name) if folder.name in known else len(known), str(folder))
+
+
+class _Anchors:
+    """Names for links: letters, digits and dashes, each once."""
+
+    def __init__(self) -> None:
+        self._taken = {"main", "data", "theme", "overview"}
+
+    def take(self, name: str) -> str:
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "section"
+        anchor, number = base, 1
+        while anchor in self._taken:
+            number += 1
+            anchor = f"{base}-{number}"
+        self._taken.add(anchor)
+        return anchor
