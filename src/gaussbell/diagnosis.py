@@ -38,21 +38,24 @@ def diagnose(
     kept: Evaluation,
     *,
     key: int = 0,
+    env: Any = None,
+    policy: Any = None,
     landscape: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """A record of ranks and spectra, curvature, verdicts, maps of value and residual, and the landscape.
 
-    Arguments: `tell`, hears what is being done; `landscape`, whether methods are to run from fresh weights.
+    Arguments: `env` and `policy`, a simulator, by default that of a problem that comes along; `landscape`,
+    whether methods are to run from fresh weights; `tell`, hears what is being done.
     """
     started = time.perf_counter()
-    given = {"features": kept.features}
+    given: dict[str, Any] = {"features": kept.features}
     tell("ranks and spectra")
     spectra = diagnostics.spectra(kept.network, kept.data, **given)
     tell("curvature of the true Hessian")
     curvature = diagnostics.curvature(kept.network, kept.data, **given)
     tell("how far the value can be trusted")
-    simulator = _simulator(kept.problem)
+    simulator = {"env": env, "policy": policy} if env is not None else _simulator(kept.problem)
     verdict = diagnostics.trust(kept.network, kept.data, key=key, **given, **simulator)
     opinions = {verdict.witness: verdict}
     if simulator:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from gaussbell.records import write
 from gaussbell.records.cell_files import SUFFIX, Cell, is_done, write_cell, xarray
 
 CONNECT_SECONDS = 10.0
@@ -103,6 +104,8 @@ def run_sweep(
         raise ValueError("cells: two have the same name, and would write the same file.")
     todo = [cell for cell, path in zip(sweep.cells, paths, strict=True) if not is_done(path, cell)]
     run = _Run(sweep, folder, _grouped(sweep, todo), on_progress)
+    if todo:
+        run.announce()
     breaks = 0
     while run.todo:
         before = len(run.todo)
@@ -147,6 +150,10 @@ class _Run:
         self._cost_left = sum(map(sweep.cost, todo))
         self._tell()
 
+    def announce(self) -> None:
+        """Say in the folder how many cells there will be, for who watches it."""
+        self._keep(lambda: write(self.folder / "sweep.json", {"cells": len(self.sweep.cells)}))
+
     def drain(self, executor: Executor) -> None:
         """Hand out the cells, a few of a group at a time, and write each as it comes back."""
         sweep, futures = self.sweep, {}
@@ -179,13 +186,18 @@ class _Run:
         return future.result()
 
     def _write(self, path: Path, measured: xarray.Dataset, seconds: float) -> None:
+        cell, about = self.todo[path], self.sweep.about
+        self._keep(lambda: write_cell(path, cell, measured, about=about, seconds=seconds))
+
+    def _keep(self, write_file: Callable[[], Any]) -> None:
+        """Write a file, or say that it cannot be."""
         try:
-            write_cell(path, self.todo[path], measured, about=self.sweep.about, seconds=seconds)
+            write_file()
         except OSError as error:
             kept = len(self.sweep.cells) - len(self.todo)
             raise SweepFailed(
-                f"{path}: cannot be written ({error.strerror}). {kept} of {len(self.sweep.cells)} cells are "
-                "kept; make room, or the folder writable, and run again to go on."
+                f"{self.folder}: cannot be written to ({error.strerror}). {kept} of {len(self.sweep.cells)} "
+                "cells are kept; make room, or the folder writable, and run again to go on."
             ) from error
 
     def _tell(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check."""
+"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check, report, watch."""
 
 import enum
 import sys
@@ -13,6 +13,7 @@ from gaussbell.cli.diagnose import diagnose_file
 from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.mountain_car import evaluate_mountain_car
 from gaussbell.cli.offline import evaluate_data
+from gaussbell.cli.reports import check_report, report_runs, watch_folder
 from gaussbell.cli.reproduce import (
     OWN,
     check_studies,
@@ -96,6 +97,9 @@ def evaluate(
         bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the record and the figure.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write an interactive report with diagnostics to this .html file.")
+    ] = None,
 ) -> None:
     """Fit a network to the value of a policy, from a simulator, a finite model or logged data.
 
@@ -120,7 +124,8 @@ def evaluate(
     run, what = _choose(problem, given)
     _check_options(run, what, given)
     check_writable(out)
-    raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, **given) else 1)
+    check_report(report)
+    raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, report=report, **given) else 1)
 
 
 @app.command()
@@ -162,6 +167,10 @@ def iterate(
         bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for record, policy and figure.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write an interactive report with the policy at work to this .html file."),
+    ] = None,
 ) -> None:
     """Find a policy by policy iteration: evaluate, improve, roll out, and keep what roll-outs confirm.
 
@@ -170,8 +179,16 @@ def iterate(
     check_writable(out)
     if render is not None and render.suffix.lower() != ".gif":
         raise ValueError(f"--render {render}: moving pictures are .gif files; choose such a name.")
+    check_report(report)
     solved = iterate_problem(
-        problem, seed=seed, seeds=seeds, sweeps=sweeps, as_json=as_json, out=out, picture=render
+        problem,
+        seed=seed,
+        seeds=seeds,
+        sweeps=sweeps,
+        as_json=as_json,
+        out=out,
+        picture=render,
+        report=report,
     )
     raise typer.Exit(0 if solved else 1)
 
@@ -229,6 +246,39 @@ def check(
     """
     names = choose_studies(experiment)
     raise typer.Exit(0 if check_studies(names, scale, out, page=page, accept=accept) else 1)
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders or records that runs wrote; default everything below runs."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Make one interactive HTML file of everything that runs have recorded.
+
+    It needs no network and works from disk; send it to a colleague.
+    """
+    check_report(out, "--out")
+    report_runs(runs or [], out, show=show)
+
+
+@app.command()
+def watch(
+    folder: Annotated[Path, typer.Argument(help="The folder that a sweep writes to, or will write to.")],
+    host: Annotated[
+        str, typer.Option(help="The address to serve at; others than this machine's own are asked for here.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Serve a page that fills in while a sweep runs, until Ctrl-C.
+
+    It reads the folder and changes nothing.
+    """
+    watch_folder(folder, host=host, port=port, show=show)
 
 
 def main() -> None:

@@ -11,14 +11,25 @@ from rich.table import Table
 
 import gaussbell as gb
 from gaussbell import policy_files, records
-from gaussbell.cli.render import render
-from gaussbell.cli.screen import notes, print_facts, print_json, screen, write_record
+from gaussbell.cli.render import MOST_STEPS, THEIRS, render
+from gaussbell.cli.reports import report_iteration
+from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen, write_record
+from gaussbell.diagnosis import STATE_NAMES, diagnose, state_names
+from gaussbell.evaluation_files import Evaluation
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "cart-pole": gb.environments.CartPole,
     "mountain-car": lambda: gb.environments.MountainCar(ending="end"),
     "acrobot": lambda: gb.environments.Acrobot(ending="end"),
 }
+OURS = {theirs: ours for ours, theirs in THEIRS.items()}
+ACTION_NAMES = {
+    "cart-pole": ("left", "right"),
+    "mountain-car": ("left", "no push", "right"),
+    "acrobot": ("torque -1", "no torque", "torque 1"),
+}
+EVALUATED_STEPS = 50_000
+"""The budget of simulated steps to evaluate the policy that was found, for a report."""
 COLUMNS = ("sweep", "steps", "least", "return", "NMSBE", "Q from", "Q to", "corr.", "kept", "transitions")
 
 
@@ -31,26 +42,13 @@ def iterate_problem(
     as_json: bool,
     out: Path | None,
     picture: Path | None,
+    report: Path | None,
 ) -> bool:
     """Run policy iteration for one or several seeds, and tell; was every one solved?"""
     env = MAKERS[problem]() if problem in MAKERS else gb.environments.from_gymnasium(problem)
     if isinstance(env, gb.FiniteMDP):
         raise ValueError(f"{problem}: a finite process; FiniteMDP.optimal() solves it exactly.")
-    runs, best, interrupted = [], None, False
-    for number in range(seed, seed + seeds):
-        started = time.perf_counter()
-        try:
-            solution = _watched(env, number, sweeps, show=seeds == 1 and not as_json)
-        except gb.IterationInterrupted as stop:
-            solution, interrupted = stop.solution, True
-        runs.append(_run_record(number, solution, time.perf_counter() - started))
-        if seeds > 1 and not as_json:
-            screen.print(_line(runs[-1]), highlight=False, soft_wrap=True)
-        if best is None or (solution.succeeded, solution.score) > (best.succeeded, best.score):
-            best = solution
-        if interrupted:
-            break
-    assert best is not None
+    runs, best, interrupted = _run_seeds(env, range(seed, seed + seeds), sweeps, quiet=as_json)
     record = {
         "command": "iterate",
         "settings": {"problem": problem, "seed": seed, "seeds": seeds, "sweeps": sweeps},
@@ -62,15 +60,72 @@ def iterate_problem(
         print_json(record)
     else:
         _tell(record, best)
+    if out is not None or report is not None:
+        record["episode"] = play_episode(env, problem, best.policy, seed)
     if out is not None:
         policy_files.save_policy(out / "policy.json", best)
         write_record(out, record, {"sweeps.png": lambda figures, kept: figures.draw_sweeps(kept)})
+    if report is not None:
+        diagnosis = _diagnose(env, problem, best, seed)
+        report_iteration(report, record, diagnosis, out=out)
     if picture is not None:
         frames = render(env, problem, best.policy, picture)
         notes.print(f"Wrote {picture}: {frames} frames.", highlight=False)
     if interrupted:
         raise KeyboardInterrupt
     return all(run["status"] == "SOLVED" for run in runs)
+
+
+def _run_seeds(
+    env: Any, seeds: range, sweeps: int, *, quiet: bool
+) -> tuple[list[dict[str, Any]], gb.PolicySolution, bool]:
+    """The records of the runs, the best solution, and whether Ctrl-C ended them."""
+    runs, best, interrupted = [], None, False
+    for number in seeds:
+        started = time.perf_counter()
+        try:
+            solution = _watched(env, number, sweeps, show=len(seeds) == 1 and not quiet)
+        except gb.IterationInterrupted as stop:
+            solution, interrupted = stop.solution, True
+        runs.append(_run_record(number, solution, time.perf_counter() - started))
+        if len(seeds) > 1 and not quiet:
+            screen.print(_line(runs[-1]), highlight=False, soft_wrap=True)
+        if best is None or (solution.succeeded, solution.score) > (best.succeeded, best.score):
+            best = solution
+        if interrupted:
+            break
+    assert best is not None
+    return runs, best, interrupted
+
+
+def play_episode(env: Any, problem: str, policy: Any, seed: int) -> dict[str, Any]:
+    """An episode as columns, a row a step, and how it can be drawn."""
+    log = gb.rollouts.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
+    ours = OURS.get(problem, problem)
+    states, actions = np.asarray(log.state), np.asarray(log.action)
+    names = state_names(ours, states.shape[1])
+    drawing = ours if names == list(STATE_NAMES.get(ours, ())) else None
+    columns: dict[str, Any] = {name: states[:, k] for k, name in enumerate(names)}
+    if actions.reshape(len(actions), -1).shape[1] == 1:
+        known = ACTION_NAMES.get(ours)
+        flat = actions.reshape(-1)
+        columns["action"] = flat if known is None else [known[int(action)] for action in flat]
+    return {"drawing": drawing, "columns": columns}
+
+
+def _diagnose(env: Any, problem: str, best: gb.PolicySolution, seed: int) -> dict[str, Any] | None:
+    """The value of the policy that was found, fitted anew and diagnosed; None where that cannot be done."""
+    with notes.status("the value of the policy") as status:
+        try:
+            found = gb.evaluate_policy(env, best.policy, budget=EVALUATED_STEPS, key=seed)
+            losses = np.asarray(found.history.loss)
+            kept = Evaluation(
+                found.network, found.transitions, None, found.status.name, losses, OURS.get(problem, problem)
+            )
+            return diagnose(kept, key=seed, env=env, policy=best.policy, landscape=False, tell=status.update)
+        except (ValueError, RuntimeError) as error:
+            notes.print(f"No value map: {escape(str(error))}", highlight=False, soft_wrap=True)
+            return None
 
 
 def _watched(env: Any, seed: int, sweeps: int, *, show: bool) -> gb.PolicySolution:

@@ -9,9 +9,11 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
+from gaussbell.cli.reports import report_evaluation
 from gaussbell.cli.screen import (
     coloured,
     escape,
+    history_of,
     notes,
     print_facts,
     print_json,
@@ -19,6 +21,7 @@ from gaussbell.cli.screen import (
     showing_steps,
     write_record,
 )
+from gaussbell.evaluation_files import Evaluation
 
 TRUTH_GRID = 200
 """Points of the grid along each axis."""
@@ -33,6 +36,7 @@ def evaluate_mountain_car(
     max_steps: int = 200,
     as_json: bool = False,
     out: Path | None = None,
+    report: Path | None = None,
 ) -> bool:
     """Evaluate the paper's policy and compare with simulated returns; did the solve succeed?"""
     started = time.perf_counter()
@@ -83,6 +87,7 @@ def evaluate_mountain_car(
             "seconds_to_fit": round(fitted - started, 2),
             "seconds": round(time.perf_counter() - started, 2),
         },
+        "history": history_of(found),
         "axes": [axis.tolist() for axis in truth.axes],
         "true": truth.table().round(4),
         "learned": truth.table(learned).round(4),
@@ -94,6 +99,10 @@ def evaluate_mountain_car(
     if out is not None:
         gb.save_evaluation(out / "evaluation.json", found, found.transitions, problem="mountain-car")
         write_record(out, record, {"value.png": lambda figures, kept: figures.draw_values(kept)})
+    if report is not None:
+        losses = np.asarray(found.history.loss)
+        kept = Evaluation(found.network, found.transitions, None, found.status.name, losses, "mountain-car")
+        report_evaluation(report, record, kept, out=out, key=seed)
     return bool(found.status.succeeded or found.status is gb.Status.OUT_OF_STEPS)
 
 

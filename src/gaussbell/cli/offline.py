@@ -11,15 +11,18 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
+from gaussbell.cli.reports import report_evaluation
 from gaussbell.cli.screen import (
     coloured,
     escape,
+    history_of,
     print_facts,
     print_json,
     screen,
     showing_steps,
     write_record,
 )
+from gaussbell.evaluation_files import Evaluation
 
 MINARI = "minari:"
 
@@ -36,6 +39,7 @@ def evaluate_data(
     max_steps: int = 60,
     as_json: bool = False,
     out: Path | None = None,
+    report: Path | None = None,
 ) -> bool:
     """Fit Q-factors of a policy to logged data; can the estimate be trusted?"""
     started = time.perf_counter()
@@ -52,7 +56,6 @@ def evaluate_data(
             max_steps=max_steps,
             on_progress=show,
         )
-    history = found.solution.history
     record = {
         "command": "evaluate",
         "settings": {
@@ -78,7 +81,7 @@ def evaluate_data(
             "seconds": round(time.perf_counter() - started, 2),
         },
         "diagnostics": found.diagnostics._asdict(),
-        "history": {"msbe": history.msbe, "gradient_norm": history.gradient_norm},
+        "history": history_of(found.solution),
     }
     if as_json:
         print_json(record)
@@ -86,6 +89,11 @@ def evaluate_data(
         _print(record)
     if out is not None:
         write_record(out, record, {"estimate.png": lambda figures, kept: figures.draw_offline(kept)})
+    if report is not None:
+        solution = found.solution
+        losses = np.asarray(solution.history.loss)
+        kept = Evaluation(solution.network, found.rows, None, solution.status.name, losses, None)
+        report_evaluation(report, record, kept, out=out, key=seed)
     return found.is_trusted
 
 

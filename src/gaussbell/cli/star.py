@@ -11,7 +11,17 @@ from rich.table import Table
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.cli.screen import coloured, print_facts, print_json, screen, showing_steps, write_record
+from gaussbell.cli.reports import report_evaluation
+from gaussbell.cli.screen import (
+    coloured,
+    history_of,
+    print_facts,
+    print_json,
+    screen,
+    showing_steps,
+    write_record,
+)
+from gaussbell.evaluation_files import Evaluation
 
 
 class Method(enum.StrEnum):
@@ -33,6 +43,7 @@ def evaluate_star(
     tolerance: float = 1e-24,
     as_json: bool = False,
     out: Path | None = None,
+    report: Path | None = None,
 ) -> bool:
     """Fit the star and compare with its exact values; did the solve succeed?"""
     method = _solver(solver, step_size, damping)
@@ -77,6 +88,10 @@ def evaluate_star(
     if out is not None:
         gb.save_evaluation(out / "evaluation.json", solution, chain, features=features, problem="star")
         write_record(out, record, {"convergence.png": lambda figures, found: figures.draw_evaluation(found)})
+    if report is not None:
+        losses = np.asarray(solution.history.loss)
+        kept = Evaluation(solution.network, chain, np.asarray(features), solution.status.name, losses, "star")
+        report_evaluation(report, record, kept, out=out, key=seed)
     return bool(solution.succeeded)
 
 
@@ -103,7 +118,6 @@ def _solver(method: Method, step_size: float | None, damping: float | None) -> g
 
 
 def _record(settings, solution, chain, learned, seconds) -> dict[str, Any]:
-    history = solution.history
     return {
         "command": "evaluate",
         "settings": settings,
@@ -119,14 +133,7 @@ def _record(settings, solution, chain, learned, seconds) -> dict[str, Any]:
         },
         "values": {"learned": learned, "exact": chain.values, "stationary": chain.stationary},
         "network": {"weights": [np.asarray(weight) for weight in solution.network.weights]},
-        "history": {
-            "msbe": history.msbe,
-            "gradient_norm": history.gradient_norm,
-            "step_norm": history.step_norm,
-            "damping": history.damping,
-            "gain_ratio": history.gain_ratio,
-            "accepted": history.accepted,
-        },
+        "history": history_of(solution),
     }
 
 

@@ -33,8 +33,8 @@ def chart_values(record: Mapping[str, Any], command: str) -> list[Chart]:
     return [
         Chart(
             "Error of the value by steps of a row",
-            f"{settings['samples']:,} samples, medians and range over seeds. One step leaves the value as bad "
-            "as a constant (1) or worse; 50 to 200 steps make it good, and looking ahead better still.",
+            f"{settings['samples']:,} samples, medians and range over seeds. One step leaves the value as "
+            "bad as a constant (1) or worse; 50 to 200 steps make it good, and looking ahead better still.",
             "Lines that fall with the number of steps, on logarithmic axes.",
             steps,
             error,
@@ -60,7 +60,9 @@ def chart_noise(record: Mapping[str, Any], command: str) -> list[Chart]:
     """The bias of the fit by the number of drawn successors."""
     finite = Series("finite process", "band", _medians(record["finite"], "successors", "error"), {}, "blue")
     cars = []
-    for steps, colour in spread_colours([str(s) for s in sorted({r["steps"] for r in record["mountain_car"]})]).items():
+    for steps, colour in spread_colours(
+        [str(s) for s in sorted({r["steps"] for r in record["mountain_car"]})]
+    ).items():
         rows = [row for row in record["mountain_car"] if str(row["steps"]) == steps]
         label = f"Mountain Car with random pushes, rows of {steps}"
         cars.append(Series(label, "band", _medians(rows, "successors", "error"), {}, colour, "dash"))
@@ -91,8 +93,8 @@ def chart_control(record: Mapping[str, Any], command: str) -> list[Chart]:
     return [
         Chart(
             "Cost of solving control problems",
-            f"{count} of {len(solved)} runs solved; a point is a seed. Transitions count every simulated step, "
-            "seconds include compilation for the first seed of a problem.",
+            f"{count} of {len(solved)} runs solved; a point is a seed. Transitions count every simulated "
+            "step, seconds include compilation for the first seed of a problem.",
             "Box plots of the cost by problem on a logarithmic axis.",
             Axis("problem", labels=problems),
             Axis("transitions, or seconds", log=True),

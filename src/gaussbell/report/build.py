@@ -10,7 +10,7 @@ import gaussbell
 from gaussbell import records
 from gaussbell.records import cell_files
 from gaussbell.report import beyond, evaluation, iteration, sweeps
-from gaussbell.report.html import plotly_script, to_html
+from gaussbell.report.html import to_html
 from gaussbell.report.parts import Badge, Facts, Item, Link, Page, Section, Table, Words
 from gaussbell.report.studies import CHARTS
 
@@ -53,7 +53,7 @@ def find(paths: Sequence[Path]) -> Found:
 def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: None) -> Page:
     """A report of everything below some paths.
 
-    Files that cannot be read are named on the page and told; the rest is shown.
+    Files that cannot be read are named on it, and the rest is shown. Arguments: `tell`, hears what is read.
     """
     found = find(paths)
     anchors = _Anchors()
@@ -76,38 +76,32 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
         raise ValueError(
             f"{where}: no records there; run `gaussbell reproduce`, or `gaussbell evaluate --out` first."
         )
-    for line in trouble:
-        tell(line)
     overview = _overview(sections, swept, trouble)
     about = f"Made from records by gaussbell {gaussbell.__version__}."
-    return Page(TITLE, about, [overview, *sections])
+    return Page(TITLE, about, [overview, *sections], trouble)
 
 
-def page_of_evaluation(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, command: str) -> Page:
+def page_of_evaluation(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None) -> Page:
     """The report of one evaluation."""
     name = str(record["settings"].get("problem") or record["settings"].get("data"))
-    items = evaluation.describe(records.to_plain(record), records.to_plain(diagnosis), command)
-    return _single(f"Policy evaluation: {name}", items, record, command)
+    record, diagnosis, command = records.to_plain(record), records.to_plain(diagnosis), command_of(record)
+    run = Section("run", "The run", evaluation.describe(record, diagnosis, command))
+    return _with_origin(f"Policy evaluation: {name}", [run], record, command)
 
 
-def page_of_iteration(record: Mapping[str, Any], command: str) -> Page:
-    """The report of policy iteration."""
-    items = iteration.describe(records.to_plain(record), command)
-    return _single(f"Policy iteration: {record['settings']['problem']}", items, record, command)
+def page_of_iteration(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None) -> Page:
+    """The report of policy iteration; `diagnosis`, of an evaluation of the policy that was found."""
+    record, diagnosis, command = records.to_plain(record), records.to_plain(diagnosis), command_of(record)
+    sections = [Section("run", "The run", iteration.describe(record, command))]
+    if diagnosis is not None:
+        items = evaluation.describe(None, diagnosis, command)
+        sections.append(Section("value", "The value of the policy that was found", items))
+    return _with_origin(f"Policy iteration: {record['settings']['problem']}", sections, record, command)
 
 
 def write_report(page: Page, path: Path) -> Path:
     """Write a page as one HTML file; whole or not at all."""
     return records.write_text(path, to_html(page))
-
-
-def check_report(path: Path | None) -> None:
-    """Raise before the work, not after it, if no report can be written there."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"--report {path}: this is a folder; give the name of an .html file.")
-    plotly_script()
 
 
 def read_cells(folder: Path) -> tuple[Any, list[str]]:
@@ -129,10 +123,10 @@ def known_total(folder: Path) -> int | None:
         return None
 
 
-def _single(title: str, items: list[Item], record: Mapping[str, Any], command: str) -> Page:
+def _with_origin(title: str, sections: list[Section], record: Mapping[str, Any], command: str) -> Page:
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    origin = Facts({"made by": command, "versions": versions}, "Where it comes from")
-    return Page(title, "", [Section("run", "The run", [*items, origin])])
+    origin = Section("origin", "Where it comes from", [Facts({"made by": command, "versions": versions})])
+    return Page(title, "", [*sections, origin])
 
 
 def _read_records(paths: Sequence[Path]) -> tuple[list[str], dict[Path, dict[str, Any]]]:
@@ -163,31 +157,42 @@ def _record_section(
     path: Path, record: Mapping[str, Any], kept: Mapping[Path, Mapping[str, Any]]
 ) -> tuple[str, list[Item]] | None:
     """The title and the items of a record; None if it is shown elsewhere, or is none of ours."""
-    command = command_of(record, path.parent)
     try:
-        if record.get("command") == "evaluate":
-            name = record["settings"].get("problem") or record["settings"].get("data")
-            diagnosis = kept.get(path.parent / "diagnosis.json")
-            return f"Policy evaluation: {name}", evaluation.describe(record, diagnosis, command)
-        if record.get("command") == "diagnose" and path.parent / "record.json" not in kept:
-            return f"Diagnosis: {path.parent.name}", evaluation.describe(None, record, command)
-        if record.get("command") == "iterate":
-            return f"Policy iteration: {record['settings']['problem']}", iteration.describe(record, command)
         if record.get("experiment") in BEYOND:
             title, draw = BEYOND[record["experiment"]]
-            settings = {name.replace("_", " "): json.dumps(value) for name, value in record["settings"].items()}
+            command = f"gaussbell reproduce {record['experiment']} --out {path.parent.parent}"
+            settings = {name.replace("_", " "): json.dumps(part) for name, part in record["settings"].items()}
             return title, [*draw(record, command), Facts(settings, "Settings")]
         if path.name == "step_time.json":
             return "Speed", list(beyond.chart_step_time(record, "make bench"))
+        return _run_section(path, record, kept)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        return f"{path.name}", [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]
+        return path.name, [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]
+
+
+def _run_section(
+    path: Path, record: Mapping[str, Any], kept: Mapping[Path, Mapping[str, Any]]
+) -> tuple[str, list[Item]] | None:
+    """The same for an evaluation, an iteration, or a diagnosis without either of them."""
+    kind, command, diagnosis = (
+        record.get("command"),
+        command_of(record),
+        kept.get(path.parent / "diagnosis.json"),
+    )
+    if kind == "evaluate":
+        name = record["settings"].get("problem") or record["settings"].get("data")
+        return f"Policy evaluation: {name}", evaluation.describe(record, diagnosis, command)
+    if kind == "iterate":
+        items = iteration.describe(record, command)
+        items += [] if diagnosis is None else evaluation.describe(None, diagnosis, command)
+        return f"Policy iteration: {record['settings']['problem']}", items
+    if kind == "diagnose" and path.parent / "record.json" not in kept:
+        return f"Diagnosis: {path.parent.name}", evaluation.describe(None, record, command)
     return None
 
 
-def command_of(record: Mapping[str, Any], out: Path) -> str:
-    """The command line that makes a record."""
-    if record.get("experiment") in BEYOND:
-        return f"gaussbell reproduce {record['experiment']} --out {out.parent}"
+def command_of(record: Mapping[str, Any]) -> str:
+    """The command line that makes the record of an evaluation, an iteration or a diagnosis."""
     settings = dict(record.get("settings", {}))
     words = ["gaussbell", str(record.get("command"))]
     words += [str(settings.pop(name)) for name in ("problem", "file") if settings.get(name) is not None][:1]
@@ -210,7 +215,7 @@ def _overview(
         items.append(Words(f"{len(claims)} claims: {counts}."))
         rows = [
             [
-                Link(report.section.title, report.section.anchor),
+                Link(report.name, report.section.anchor),
                 claim.says,
                 finding.measured,
                 sweeps.verdict_badge(str(finding.verdict)),
@@ -219,7 +224,9 @@ def _overview(
         ]
         items.append(Table("Verdicts", ("experiment", "claim", "measured", "verdict"), rows))
     others = [
-        section for section in sections if not any(report.section is section and report.claims for report in swept)
+        section
+        for section in sections
+        if not any(report.section is section and report.claims for report in swept)
     ]
     if others:
         rows = [[Link(section.title, section.anchor), _state(section, swept)] for section in others]

@@ -21,7 +21,9 @@ from gaussbell.report.parts import (
 SPECTRA = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
 
 
-def describe(record: Mapping[str, Any] | None, diagnosis: Mapping[str, Any] | None, command: str) -> list[Item]:
+def describe(
+    record: Mapping[str, Any] | None, diagnosis: Mapping[str, Any] | None, command: str
+) -> list[Item]:
     """What was asked, what came out, and the pictures of it."""
     items: list[Item] = []
     if record is not None:
@@ -47,7 +49,11 @@ def _outcome(record: Mapping[str, Any]) -> list[Item]:
     items: list[Item] = [Words(result["message"], "good" if good else "fair")] if "message" in result else []
     items += [Words(warning, "bad") for warning in result.get("warnings", ())]
     settings = {name.replace("_", " "): _text(value) for name, value in record["settings"].items()}
-    return [*items, Facts({k: v for k, v in told.items() if k != "message"}, "Result"), Facts(settings, "Settings")]
+    return [
+        *items,
+        Facts({k: v for k, v in told.items() if k != "message"}, "Result"),
+        Facts(settings, "Settings"),
+    ]
 
 
 def _trust(diagnosis: Mapping[str, Any]) -> list[Item]:
@@ -118,7 +124,9 @@ def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
         Series("refits to resampled episodes", "points", {"x": refits, "y": np.full(len(refits), 2.0)}),
         Series("90 % interval", "line", {"x": points(low, high), "y": points(1, 1)}, {}, "blue"),
         Series("estimate", "points", {"x": points(result["value"]), "y": points(1)}, {}, "vermilion"),
-        Series("nearest neighbours", "points", {"x": points(seen["neighbour_value"]), "y": points(0)}, {}, "grey"),
+        Series(
+            "nearest neighbours", "points", {"x": points(seen["neighbour_value"]), "y": points(0)}, {}, "grey"
+        ),
     )
     return [
         Chart(
@@ -138,10 +146,13 @@ def _truth(record: Mapping[str, Any], command: str) -> list[Item]:
     if "values" in record:
         values = record["values"]
         states = np.arange(len(values["exact"]), dtype=float)
-        pairs: tuple[tuple[str, str, Any], ...] = (("exact", "exact", "grey"), ("learned", "learned", "vermilion"))
+        pairs: tuple[tuple[str, Any, Any], ...] = (
+            ("exact", "rings", "ink"),
+            ("learned", "points", "vermilion"),
+        )
         series = [
-            Series(label, "points", {"x": states, "y": np.array(values[name], float)}, {}, colour)
-            for name, label, colour in pairs
+            Series(name, kind, {"x": states, "y": np.array(values[name], float)}, {}, colour)
+            for name, kind, colour in pairs
         ]
         return [
             Chart(
@@ -188,7 +199,7 @@ def _truth(record: Mapping[str, Any], command: str) -> list[Item]:
             (Series("learned - true", "map", {"x": x, "y": y, "z": off}),),
             command,
             shade=Axis("learned - true", low=-far, high=far),
-            diverging=True,
+            palette="diverging",
         ),
     ]
 
@@ -358,15 +369,16 @@ def _landscape(seen: Mapping[str, Any] | None, command: str) -> list[Item]:
     return [
         Chart(
             "Loss around the solution",
-            "All methods start from the same weights. The slice goes through the solution of the first, along "
-            f"the two directions in which its path goes furthest, {seen['kept']:.0%} of its squared extent; "
-            "the other paths are seen from above.",
+            "All methods start from the same weights. The slice goes through the solution of the first, "
+            f"along the two directions in which its path goes furthest, {seen['kept']:.0%} of its squared "
+            "extent; the other paths are seen from above.",
             "The loss on a plane of weights as colours, with the paths of methods.",
             Axis("along the first direction (weights)", low=float(first[0]), high=float(first[-1])),
             Axis("along the second", low=float(second[0]), high=float(second[-1])),
             series,
             command,
             shade=Axis("log10 NMSBE", low=low, high=high),
+            palette="greys",
             controls=(Control("path", "toggle"),),
         )
     ]

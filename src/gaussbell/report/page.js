@@ -124,7 +124,9 @@
     const colour = one.colour === "ink" ? css("ink") : css(one.colour);
     const filled = ["box", "bar"].includes(one.kind);
     if (filled) svg.append(draw("rect", { x: 6, y: 1, width: 14, height: 10, fill: colour }));
-    else if (one.kind === "points") svg.append(draw("circle", { cx: 13, cy: 6, r: 4.5, fill: colour }));
+    else if (one.kind === "rings") {
+      svg.append(draw("circle", { cx: 13, cy: 6, r: 4.5, fill: "none", stroke: colour, "stroke-width": 2 }));
+    } else if (one.kind === "points") svg.append(draw("circle", { cx: 13, cy: 6, r: 4.5, fill: colour }));
     else {
       const dash = { dash: "6 3", dot: "2 3", dashdot: "6 3 2 3", longdash: "10 3" }[one.dash] ?? "none";
       svg.append(draw("line", {
@@ -137,7 +139,9 @@
     const axis = chart.shade;
     const bar = { title: { text: plain(axis.title), side: "right" }, thickness: 12, outlinewidth: 0 };
     const range = axis.low === null ? {} : { min: axis.low, max: axis.high };
-    return { colours: chart.diverging ? DIVERGING : "Cividis", bar, range };
+    const greys = isDark() ? [[0, "#101214"], [1, "#9aa0a6"]] : [[0, "#6f7680"], [1, "#f4f5f7"]];
+    const colours = { cividis: "Cividis", diverging: DIVERGING, greys }[chart.palette];
+    return { colours, bar, range };
   }
 
   const faded = (hex) => `${hex}33`;
@@ -169,7 +173,7 @@
       this.plot.setAttribute("aria-label", item.alt);
       this.numbers.open = false;
       this.numbers.querySelectorAll(":scope > :not(summary)").forEach((old) => old.remove());
-      this.controls.replaceChildren(...item.controls.map((control) => this.control(control)));
+      this.controls.replaceChildren(...this.offered().map((control) => this.control(control)));
       if (item.solid) this.controls.append(this.switch());
       this.redraw();
     }
@@ -178,23 +182,36 @@
       return [...new Set(this.item.series.map((one) => one.facets[facet]).filter((v) => v !== undefined))];
     }
 
+    // Controls with something to choose from.
+    offered() {
+      return this.item.controls.filter((control) => this.values(control.facet).length > 1);
+    }
+
+    // What the reader chose, or what is on at first; never nothing, unless all toggles were switched off.
+    selected({ facet, kind, shown }) {
+      const values = this.values(facet);
+      const first = kind === "toggle" ? values : values.slice(0, 1);
+      const there = (this.chosen.get(facet) ?? shown ?? first).filter((value) => values.includes(value));
+      return there.length || (kind === "toggle" && this.chosen.has(facet)) ? there : first;
+    }
+
+    choose(facet, values) {
+      this.chosen.set(facet, values);
+      this.redraw();
+    }
+
     control(control) {
       const values = this.values(control.facet);
-      const known = this.chosen.get(control.facet);
-      const first = control.shown ?? (control.kind === "toggle" ? values : values.slice(0, 1));
-      const kept = known && known.filter((value) => values.includes(value));
-      this.chosen.set(control.facet, kept && (kept.length || control.kind === "toggle") ? kept : [...first]);
       return { toggle: () => this.toggles(control, values), choose: () => this.chooser(control, values),
         slide: () => this.slider(control, values) }[control.kind]();
     }
 
     toggles(control, values) {
       const boxes = values.map((value) => {
-        const box = make("input", { type: "checkbox", checked: this.chosen.get(control.facet).includes(value),
+        const box = make("input", { type: "checkbox", checked: this.selected(control).includes(value),
           onchange: () => {
-            const now = this.chosen.get(control.facet).filter((other) => other !== value);
-            this.chosen.set(control.facet, box.checked ? [...now, value] : now);
-            this.redraw();
+            const now = this.selected(control).filter((other) => other !== value);
+            this.choose(control.facet, box.checked ? [...now, value] : now);
           } });
         return make("label", {}, box, this.mark(control.facet, value), value);
       });
@@ -206,10 +223,11 @@
       const having = this.item.series.filter((one) => one.facets[facet] === value);
       const others = this.item.series.filter((one) => one.facets[facet] !== undefined);
       for (const look of ["colour", "dash"]) {
-        const own = new Set(having.map((one) => one[look]));
-        const all = new Set(others.map((one) => one[look]));
-        if (own.size === 1 && all.size > 1) {
-          return swatch({ kind: having[0].kind, colour: "ink", dash: "solid", [look]: [...own][0] });
+        const own = (value) => new Set(others.filter((one) => one.facets[facet] === value).map((one) => one[look]));
+        const looks = this.values(facet).map(own);
+        const all = new Set(looks.flatMap((some) => [...some]));
+        if (looks.every((some) => some.size === 1) && all.size > 1) {
+          return swatch({ kind: having[0].kind, colour: "ink", dash: "solid", [look]: having[0][look] });
         }
       }
       return null;
@@ -217,23 +235,21 @@
 
     chooser(control, values) {
       const list = make("select", { onchange: () => {
-        this.chosen.set(control.facet, [list.value]);
-        this.redraw();
+        this.choose(control.facet, [list.value]);
       } }, ...values.map((value) => make("option", {
-        value, selected: this.chosen.get(control.facet)[0] === value }, value)));
+        value, selected: this.selected(control)[0] === value }, value)));
       return make("label", {}, `${control.facet}: `, list);
     }
 
     slider(control, values) {
-      const at = Math.max(0, values.indexOf(this.chosen.get(control.facet)[0]));
+      const at = values.indexOf(this.selected(control)[0]);
       const said = make("output", {}, values[at] ?? "");
       const slide = make("input", { type: "range", min: 0, max: Math.max(0, values.length - 1), value: at,
         "aria-valuetext": values[at], oninput: () => {
           const value = values[Number(slide.value)];
           said.textContent = value;
           slide.setAttribute("aria-valuetext", value);
-          this.chosen.set(control.facet, [value]);
-          this.redraw();
+          this.choose(control.facet, [value]);
         } });
       return make("label", { class: "slide" }, control.facet, slide, said);
     }
@@ -247,14 +263,14 @@
     }
 
     visible() {
-      return this.item.series.filter((one) => this.item.controls.every(({ facet }) =>
-        one.facets[facet] === undefined || this.chosen.get(facet).includes(one.facets[facet])));
+      return this.item.series.filter((one) => this.item.controls.every((control) =>
+        one.facets[control.facet] === undefined || this.selected(control).includes(one.facets[control.facet])));
     }
 
     redraw() {
       if (!this.started) return;
       const shown = this.visible();
-      const said = new Set(this.item.controls.filter((c) => c.kind === "toggle").map((c) => c.facet));
+      const said = new Set(this.offered().filter((c) => c.kind === "toggle").map((c) => c.facet));
       const told = (one) => Object.keys(one.facets).some((facet) => said.has(facet)) || one.columns.z;
       const entries = new Map();
       shown.filter((one) => !told(one) && !one.columns.shade).forEach((one) => entries.set(one.label, one));
@@ -293,6 +309,10 @@
           cmin: range.min, cmax: range.max };
         const told = `${where}<br>${plain(chart.shade.title)}: %{marker.color:.4~g}<extra></extra>`;
         return [{ ...base, type: "scatter", mode: "markers", marker, hovertemplate: told }];
+      }
+      if (one.kind === "rings") {
+        const marker = { color: colour, size: 13, symbol: "circle-open", line: { width: 2 } };
+        return [{ ...base, type: "scatter", mode: "markers", marker }];
       }
       if (one.kind === "band") return this.band(one, c, base, line);
       if (one.kind === "bar") return [{ ...base, type: "bar", marker: { color: colour } }];
@@ -345,6 +365,7 @@
         ...(one.log ? { dtick: undefined, minor: { showgrid: false } } : {}),
         ...(one.low === null ? {} : {
           range: one.log ? [Math.log10(one.low), Math.log10(one.high)] : [one.low, one.high] }),
+        ...(one.ticks ? { tickvals: one.ticks, ticktext: one.ticks.map((tick) => String(tick)) } : {}),
         ...(one.labels ? { tickvals: one.labels.map((_, k) => k), ticktext: one.labels.map(plain) } : {}),
       });
       const narrow = this.plot.clientWidth < 480;

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Kind = Literal["line", "band", "points", "steps", "box", "bar", "map", "contour"]
+Kind = Literal["line", "band", "points", "rings", "steps", "box", "bar", "map", "contour"]
 """How a series is drawn; "steps" are points joined by lines, "band" a line between `low` and `high`."""
 Colour = Literal["blue", "orange", "green", "vermilion", "purple", "sky", "grey", "ink"]
 COLOURS: tuple[Colour, ...] = ("blue", "orange", "green", "vermilion", "purple", "sky", "grey")
@@ -18,13 +18,17 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 class Axis(NamedTuple):
-    """An axis: its name with the unit, its scale, its range, and names for the places 0, 1, 2, ..."""
+    """An axis: its name with the unit, its scale, its range, and names for the places 0, 1, 2, ...
+
+    `ticks` are the numbers that are written, where the usual ones would be odd.
+    """
 
     title: str
     log: bool = False
     low: float | None = None
     high: float | None = None
     labels: Sequence[str] | None = None
+    ticks: Sequence[float] | None = None
 
 
 class Series(NamedTuple):
@@ -56,8 +60,8 @@ class Control(NamedTuple):
 class Chart(NamedTuple):
     """A plot with its caption, the words for who cannot see it, and the command that makes its numbers.
 
-    `shade` is the scale of the colours of maps and points; `diverging` puts its middle at zero.
-    `solid`, whether maps can be turned into surfaces.
+    `shade` is the scale of the colours of maps and points, and `palette` these colours. `solid`, whether maps
+    can be turned into surfaces; `stacked`, whether bars stand on each other.
     """
 
     title: str
@@ -69,7 +73,7 @@ class Chart(NamedTuple):
     command: str
     shade: Axis | None = None
     controls: Sequence[Control] = ()
-    diverging: bool = False
+    palette: Literal["cividis", "diverging", "greys"] = "cividis"
     solid: bool = False
     stacked: bool = False
     type: str = "chart"
@@ -148,11 +152,12 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A whole report."""
+    """A whole report; `trouble` names what could not be read, `live` pages follow a run."""
 
     title: str
     about: str
     sections: Sequence[Section]
+    trouble: Sequence[str] = ()
     live: bool = False
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussbell.experiments import reproduction
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Study
+from gaussbell.experiments.study import Study, settings
 from gaussbell.report.parts import (
     Axis,
     Badge,
@@ -33,6 +33,7 @@ TONES: dict[str, Any] = {"holds": "good", "holds in part": "fair", "does not hol
 class SweepReport(NamedTuple):
     """A section, and the claims with what was measured, if all cells are there."""
 
+    name: str
     section: Section
     claims: Sequence[Any]
     cells: int
@@ -45,12 +46,15 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     study = reproduction.STUDIES.get(about.get("experiment", ""))
     scale = _scale(about)
     count = int(data.sizes["cell"])
-    if study is not None and scale is not None:
-        total = len(study.cells(scale))
+    total = planned_cells(about) or total
     whole = total is not None and count >= total
     command = _command(folder, study, scale, about)
     claims = study.findings(data) if study is not None and whole else []
-    title = study.title if study is not None else str(about.get("title") or about.get("experiment") or folder.name)
+    title = (
+        study.title
+        if study is not None
+        else str(about.get("title") or about.get("experiment") or folder.name)
+    )
     items: list[Item] = []
     if not whole and total is not None:
         items.append(Bar("cells", count, total))
@@ -62,13 +66,22 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     items += [_drawn(draw, data, command, whole) for draw in draws]
     items.append(_settings(data))
     items.append(_origin(folder, data, command))
-    return SweepReport(Section(anchor, title, items), claims, count, total)
+    name = str(about.get("experiment") or folder.name)
+    return SweepReport(name, Section(anchor, title, items), claims, count, total)
+
+
+def planned_cells(about: dict[str, Any]) -> int | None:
+    """How many cells a study has, by what its cells say they are of; None for other sweeps."""
+    study, scale = reproduction.STUDIES.get(about.get("experiment", "")), _scale(about)
+    return None if study is None or scale is None else len(study.cells(scale))
 
 
 def chart_numbers(data: Any, command: str) -> Chart:
     """Any sweep: every number that was measured, by every setting that varies, as boxes."""
     names = [str(name) for name, found in data.data_vars.items() if found.dims == ("cell",)]
-    varied = [name for name in _setting_names(data) if len(np.unique(data[name])) > 1] or _setting_names(data)[:1]
+    varied = [name for name in _setting_names(data) if len(np.unique(data[name])) > 1] or _setting_names(
+        data
+    )[:1]
     series = []
     for name in names:
         for setting in varied:
@@ -119,7 +132,7 @@ def _setting_names(data: Any) -> list[str]:
 def _settings(data: Any) -> Facts:
     rows = {}
     for name in _setting_names(data):
-        values = [value for value in np.unique(data[name]).tolist() if value == value and value != ""]
+        values = settings(data, name)
         texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
         more = f" and {len(texts) - MOST_VALUES} more" if len(texts) > MOST_VALUES else ""
         rows[name.replace("_", " ")] = ", ".join(texts[:MOST_VALUES]) + more

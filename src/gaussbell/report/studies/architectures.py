@@ -20,7 +20,7 @@ DEPTHS = (1, 2, 3)
 
 def contours(data: Any, command: str) -> Chart:
     """log10 of an error by samples and parameters, with the line where they are equal."""
-    series, ends = [], []
+    series, ends = [], set()
     for picture, (method, field) in PICTURES.items():
         for depth in DEPTHS:
             if not _has(data, method, depth):
@@ -29,7 +29,7 @@ def contours(data: Any, command: str) -> Chart:
             columns = {"x": counts.astype(float), "y": parameters.astype(float), "z": heights}
             facets = {"error": picture, "hidden layers": str(depth)}
             series.append(Series(f"{picture}, {depth} hidden layers", "contour", columns, facets))
-            ends += [counts[0], counts[-1]]
+            ends |= set(counts.tolist())
     line = np.array([min(ends), max(ends)], float)
     series.append(Series("parameters = N", "line", {"x": line, "y": line}, {}, "vermilion"))
     return Chart(
@@ -38,8 +38,8 @@ def contours(data: Any, command: str) -> Chart:
         "samples. Training errors follow the line, and exact fits lie above it.",
         "Filled contours by number of samples and number of parameters on logarithmic axes, with the "
         "diagonal where both are equal.",
-        Axis("samples N", log=True),
-        Axis("parameters", log=True),
+        Axis("samples N", log=True, ticks=sorted(ends)),
+        Axis("parameters", log=True, ticks=(20, 50, 100, 200, 500, 1000)),
         series,
         command,
         shade=Axis("log10 of the error"),
@@ -56,15 +56,15 @@ def seconds(data: Any, command: str) -> Chart:
         found = select(runs, samples=float(name))
         sizes = np.unique(found.parameters.values)
         each = 1e3 * found.seconds.values / found.used.values
-        middle = np.array([np.median(each[found.parameters.values == p]) for p in sizes])
-        columns = {"x": sizes.astype(float), "y": middle}
+        best = np.array([np.min(each[found.parameters.values == p]) for p in sizes])
+        columns = {"x": sizes.astype(float), "y": best}
         series.append(Series(f"{name} samples", "steps", columns, {"samples": name}, colour))
     return Chart(
         "Time per iteration against size",
         "Milliseconds of a residual Gauss-Newton iteration on one core: a cell's time over its iterations, "
-        "compilation and test included; medians over networks of equal size and repetitions.",
+        "its test included; the fastest repetition, so that compilation is not.",
         "Lines of milliseconds by number of parameters, one for each number of samples, on logarithmic axes.",
-        Axis("parameters", log=True),
+        Axis("parameters", log=True, ticks=(20, 50, 100, 200, 500, 1000)),
         Axis("milliseconds per iteration", log=True),
         series,
         command,

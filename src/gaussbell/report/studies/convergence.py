@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from gaussbell.experiments.convergence import PAPER_SECONDS, seconds_per_step
-from gaussbell.experiments.methods import METHODS, OURS
+from gaussbell.experiments.methods import OURS
 from gaussbell.experiments.study import select, settings
-from gaussbell.report.parts import Axis, Chart, Colour, Control, Series, spread_dashes
+from gaussbell.report import looks
+from gaussbell.report.parts import Axis, Chart, Control, Series, spread_dashes
 
 MEDIAN, SINGLE = "median and range", "single runs"
 NO_STEP_SIZE = "none (ours)"
-LOOKS: tuple[Colour, ...] = ("orange", "green", "vermilion", "blue", "purple")
 DRAWN = (1e-13, 1e4)
 
 
@@ -20,7 +20,7 @@ def curves(data: Any, command: str) -> Chart:
     sizes = [*(f"{size:g}" for size in sorted(settings(data, "step_size"), reverse=True)), NO_STEP_SIZE]
     dashes = spread_dashes(sizes)
     series = []
-    for method, colour in zip([*METHODS, OURS], LOOKS, strict=True):
+    for method, colour in looks.METHODS.items():
         found = select(data, method=method)
         for size in sizes if method != OURS else [NO_STEP_SIZE]:
             runs = found if method == OURS else select(found, step_size=_number(size))
@@ -36,9 +36,7 @@ def curves(data: Any, command: str) -> Chart:
                 seen = np.isfinite(row)
                 columns = {"x": runs.iteration.values[seen], "y": row[seen]}
                 name = f"{label}, repetition {runs.repetition.values[k]:g}"
-                series.append(
-                    Series(name, "line", columns, facets | {"shown": SINGLE}, colour, dashes[size])
-                )
+                series.append(Series(name, "line", columns, facets | {"shown": SINGLE}, colour, dashes[size]))
     return Chart(
         "Bellman error by iteration",
         f"Median of {len(settings(data, 'repetition'))} repetitions and the range of those that have not "

@@ -7,10 +7,10 @@ import numpy as np
 from gaussbell.experiments.generalisation import OUR_STEPS, TRUTH
 from gaussbell.experiments.methods import GAUSS_NEWTON, OURS
 from gaussbell.experiments.study import select, settings
-from gaussbell.report.parts import Axis, Chart, Colour, Control, Series
+from gaussbell.report import looks
+from gaussbell.report.parts import Axis, Chart, Control, Series
 
 LABELS = {GAUSS_NEWTON: "the paper's method, rows of 1 step", OURS: f"ours, rows of {OUR_STEPS} steps"}
-LOOKS: dict[str, Colour] = {GAUSS_NEWTON: "blue", OURS: "purple"}
 ERRORS = {
     "test": "NMSBE on a grid",
     "training": "NMSBE in training",
@@ -28,7 +28,7 @@ def boxes(data: Any, command: str) -> Chart:
             places = np.array([counts.index(int(n)) for n in found.samples.values])
             columns = {"x": places, "y": found[field].values}
             facets = {"error": name, "method": label}
-            series.append(Series(f"{label}: {name}", "box", columns, facets, LOOKS[method]))
+            series.append(Series(f"{label}: {name}", "box", columns, facets, looks.METHODS[method]))
     return Chart(
         "Errors by number of samples",
         "Boxes are quartiles, points single repetitions. The Bellman error on the grid falls with more "

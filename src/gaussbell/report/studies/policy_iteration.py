@@ -7,6 +7,7 @@ import numpy as np
 from gaussbell.experiments.methods import GAUSS_NEWTON
 from gaussbell.experiments.policy_iteration import PERSISTENT
 from gaussbell.experiments.study import select, settings
+from gaussbell.report import looks
 from gaussbell.report.parts import Axis, Chart, Control, Series, spread_colours
 
 FULL = 500.0
@@ -54,12 +55,10 @@ def bands(data: Any, command: str) -> Chart:
 
 def runs(data: Any, command: str) -> Chart:
     """Single repetitions, by method."""
-    methods = settings(data, "method")
-    colours = spread_colours(methods)
     series = [_full_episode(data)]
-    for method in methods:
+    for method, colour in looks.METHODS.items():
         found = select(data, method=method)
-        if method == GAUSS_NEWTON:
+        if method == GAUSS_NEWTON and found.sizes["cell"]:
             most = settings(found, "evaluation_steps")[-1]
             found = select(found, weights=PERSISTENT, samples=181, evaluation_steps=most)
         for k in range(found.sizes["cell"]):
@@ -67,7 +66,7 @@ def runs(data: Any, command: str) -> Chart:
             seen = np.isfinite(run.steps_mean.values)
             columns = {"x": run.sweep.values[seen], "y": run.steps_mean.values[seen]}
             label = f"{method}, repetition {int(run.repetition)}"
-            series.append(Series(label, "line", columns, {"method": method}, colours[method]))
+            series.append(Series(label, "line", columns, {"method": method}, colour))
     return Chart(
         "Single runs",
         "Each line is a repetition: Algorithm 2 with 181 samples, persistent weights and the most evaluation "

@@ -15,8 +15,8 @@ def distances(data: Any, command: str) -> Chart:
     """The distance of the weights to their limit by step."""
     return Chart(
         "Distance of the weights to their limit",
-        f"On a logarithmic axis a straight line is linear convergence, a bend downwards is quadratic. What is "
-        f"below {ROUNDING:g} is drawn there: rounding.",
+        "On a logarithmic axis a straight line is linear convergence, a bend downwards is quadratic. What "
+        f"is below {ROUNDING:g} is drawn there: rounding.",
         "Curves over the steps, one colour for each kind of damping. Constant damping falls on a straight "
         "line; no damping and fading damping bend downwards and reach rounding.",
         Axis("step"),
@@ -44,11 +44,7 @@ def errors(data: Any, command: str) -> Chart:
 
 def orders(data: Any, command: str) -> Chart:
     """The distance after a step against the distance before it."""
-    series = [
-        Series(f"slope {slope}: {name}", "line", {"x": ends, "y": ends**slope}, {}, "ink", dash)
-        for slope, name, dash in ((1, "linear", "dash"), (2, "quadratic", "dot"))
-        for ends in (np.array([1e-6, 3.0]),)
-    ]
+    series = []
     for method, colour in spread_colours(list(SOLVERS)).items():
         for one in _found(data, method):
             rows = [
@@ -57,9 +53,11 @@ def orders(data: Any, command: str) -> Chart:
             ]
             before = np.concatenate([row[:-1] for row in rows])
             after = np.concatenate([row[1:] for row in rows])
-            series.append(
-                Series(method, "points", {"x": before, "y": after}, {"damping": method}, colour)
-            )
+            series.append(Series(method, "points", {"x": before, "y": after}, {"damping": method}, colour))
+    for slope, name, dash in ((1, "linear", "dash"), (2, "quadratic", "dot")):
+        ends = np.array([10.0 ** (-9 / slope), 10.0])
+        columns = {"x": ends, "y": ends**slope}
+        series.append(Series(f"slope {slope}: {name}", "line", columns, {}, "ink", dash))
     return Chart(
         "Order of convergence",
         "Each point is a step. Points parallel to the dashed line converge linearly, those parallel to the "
@@ -81,7 +79,9 @@ def _curves(data: Any, field: str, floor: float) -> list[Series]:
             table = np.where(np.isfinite(one[field].values), table, np.nan)
             middle = np.median(_held(table), axis=0)
             series.append(
-                Series(method, "line", {"x": there, "y": middle}, {"damping": method, "shown": MEDIAN}, colour)
+                Series(
+                    method, "line", {"x": there, "y": middle}, {"damping": method, "shown": MEDIAN}, colour
+                )
             )
             for start, row in enumerate(table):
                 seen = np.isfinite(row)

@@ -17,7 +17,9 @@ def fits(data: Any, command: str) -> Chart:
     ends = np.array(DRAWN)
     series = [
         Series("they agree", "line", {"x": ends, "y": ends}, {}, "grey", "dash"),
-        Series(f"{TOLERABLE:g}: still good", "line", {"x": ends, "y": np.full(2, TOLERABLE)}, {}, "grey", "dot"),
+        Series(
+            f"{TOLERABLE:g}: still good", "line", {"x": ends, "y": np.full(2, TOLERABLE)}, {}, "grey", "dot"
+        ),
     ]
     for witness, words in WITNESSES.items():
         for name, colour in spread_colours(list(NAMES.values())).items():

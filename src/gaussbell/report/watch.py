@@ -1,0 +1,228 @@
+"""A page that fills in while a sweep runs: a small server that reads the folder and changes nothing."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from gaussbell.records import cell_files
+from gaussbell.report import sweeps
+from gaussbell.report.build import known_total
+from gaussbell.report.html import to_html, to_json
+from gaussbell.report.parts import Bar, Item, Page, Section, Table, Words
+
+SECONDS_BETWEEN_LOOKS = 0.4
+MOST_AT_ONCE = 40
+"""Cells that are read between two pages, so that a large folder fills in too."""
+BUSY_SHARE = 0.25
+"""Of the time, at most, charts are made anew."""
+NEWEST = 8
+"""Cells that are listed."""
+HEARTBEAT_SECONDS = 5.0
+OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Watcher:
+    """The cells below a folder as they come, and a page of them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._cells: dict[Path, tuple[int, Any]] = {}
+        self._sections: dict[Path, tuple[int, Section]] = {}
+        self._ready_at = 0.0
+
+    def look(self) -> bool:
+        """Read cells that are new; is anything new?"""
+        there = {}
+        for path in self.folder.rglob(f"cells/*{cell_files.SUFFIX}"):
+            try:
+                there[path] = path.stat().st_mtime_ns
+            except OSError:  # gone since
+                continue
+        gone = self._cells.keys() - there.keys()
+        for path in gone:
+            del self._cells[path]
+        fresh = [path for path, when in there.items() if self._cells.get(path, (0,))[0] != when]
+        for path in sorted(fresh, key=there.__getitem__)[:MOST_AT_ONCE]:
+            try:
+                self._cells[path] = (there[path], cell_files.read_cell(path))
+            except (ValueError, OSError) as error:
+                self._cells[path] = (there[path], str(error))
+        return bool(fresh or gone)
+
+    def page(self) -> Page:
+        """What is known now; charts may be some cells behind."""
+        by_folder: dict[Path, dict[Path, Any]] = {}
+        for path, (_, cell) in self._cells.items():
+            by_folder.setdefault(path.parent.parent, {})[path] = cell
+        overview: list[Item] = []
+        sections = []
+        for number, (folder, cells) in enumerate(sorted(by_folder.items())):
+            good = [cell for _, cell in sorted(cells.items()) if not isinstance(cell, str)]
+            overview += [Words(cell, "bad") for cell in cells.values() if isinstance(cell, str)]
+            if good:
+                section = self._section(folder, good, f"sweep-{number}")
+                sections.append(section)
+                overview.append(Bar(f"{folder}:", len(good), _total(folder, good)))
+        if not overview:
+            overview = [Words(f"No cell below {self.folder} yet; they appear here as they finish.")]
+        else:
+            overview.append(self._newest())
+        about = f"Following {self.folder}; cells appear as they finish."
+        return Page("gaussbell watch", about, [Section("overview", "Cells", overview), *sections], live=True)
+
+    @property
+    def is_behind(self) -> bool:
+        """Are there cells that the charts do not show yet?"""
+        shown = sum(count for count, _ in self._sections.values())
+        return shown < sum(not isinstance(cell, str) for _, cell in self._cells.values())
+
+    def _section(self, folder: Path, cells: list[Any], anchor: str) -> Section:
+        """The charts of a sweep, made anew if there is time for it."""
+        count, known = self._sections.get(folder, (0, None))
+        if known is not None and (count == len(cells) or time.monotonic() < self._ready_at):
+            return known
+        started = time.monotonic()
+        made = sweeps.describe(folder, cell_files.join(cells), anchor, known_total(folder)).section
+        self._ready_at = time.monotonic() + (time.monotonic() - started) / BUSY_SHARE
+        self._sections[folder] = (len(cells), made)
+        return made
+
+    def _newest(self) -> Table:
+        last = sorted(self._cells.items(), key=lambda item: -item[1][0])[:NEWEST]
+        rows = [
+            [
+                time.strftime("%H:%M:%S", time.localtime(when / 1e9)),
+                path.stem,
+                "damaged" if isinstance(cell, str) else f"{float(cell.attrs['seconds']):.1f}",
+                "" if isinstance(cell, str) else _settings(cell),
+            ]
+            for path, (when, cell) in last
+        ]
+        return Table("Newest cells", ("time", "cell", "seconds", "settings"), rows)
+
+
+class Live:
+    """The newest page, for everyone who waits for it."""
+
+    def __init__(self, watcher: Watcher):
+        self.watcher = watcher
+        self._news = threading.Condition()
+        self._number, self._text, self._page = 0, "", watcher.page()
+        self._publish()
+
+    @property
+    def html(self) -> str:
+        """The page as it is now."""
+        return to_html(self._page)
+
+    def follow(self) -> None:
+        """Look again and again; for a thread of its own."""
+        while True:
+            if self.watcher.look() or self.watcher.is_behind:
+                self._publish()
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def wait(self, known: int, seconds: float) -> tuple[int, str]:
+        """The number and the data of a page newer than the known one, or of the same after some seconds."""
+        with self._news:
+            self._news.wait_for(lambda: self._number != known, timeout=seconds)
+            return self._number, self._text
+
+    def _publish(self) -> None:
+        page = self.watcher.page()
+        text = to_json(page)
+        if text == self._text:
+            return
+        with self._news:
+            self._page, self._text, self._number = page, text, self._number + 1
+            self._news.notify_all()
+
+
+def make_server(folder: Path, host: str, port: int) -> ThreadingHTTPServer:
+    """A server of the page of a folder; `serve_forever` runs it."""
+    live = Live(Watcher(folder))
+    names = {host, *OWN_NAMES} if host in OWN_NAMES else None
+
+    class Handler(_Handler):
+        def __init__(self, *args: Any):
+            super().__init__(live, names, *args)
+
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise ValueError(
+            f"--host {host} --port {port}: cannot be served at ({error.strerror}); choose another, or --port "
+            "0 for any that is free."
+        ) from error
+    server.daemon_threads = True
+    threading.Thread(target=live.follow, daemon=True).start()
+    return server
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers with the page, and with news of it; nothing else can be asked for."""
+
+    def __init__(self, live: Live, names: set[str] | None, *args: Any):
+        self.live, self.names = live, names
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        if self.names is not None and self._asked_for() not in self.names:
+            # A page from elsewhere whose name was made to point here.
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to its own address only.")
+            return
+        answers: dict[str, Callable[[], None]] = {"/": self._send_page, "/events": self._send_news}
+        answers.get(self.path.partition("?")[0], self._refuse)()
+
+    def _asked_for(self) -> str:
+        name, colon, port = self.headers.get("Host", "").rpartition(":")
+        return name if colon and port.isdigit() else self.headers.get("Host", "")
+
+    def _refuse(self) -> None:
+        self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _send_page(self) -> None:
+        content = self.live.html.encode("utf-8")
+        self._start("text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _send_news(self) -> None:
+        """Server-sent events: every page as one message."""
+        self._start("text/event-stream")
+        self.end_headers()
+        known = 0
+        try:
+            while True:
+                number, text = self.live.wait(known, HEARTBEAT_SECONDS)
+                message = ": still here\n\n" if number == known else f"data: {text}\n\n"
+                self.wfile.write(message.encode("utf-8"))
+                self.wfile.flush()
+                known = number
+        except OSError:  # the reader has gone
+            return
+
+    def _start(self, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the terminal belongs to the one who watches."""
+
+
+def _settings(cell: Any) -> str:
+    settings = cell_files.settings_of(cell)
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _total(folder: Path, cells: list[Any]) -> int | None:
+    about = json.loads(cells[0].attrs["about"])
+    return sweeps.planned_cells(about) or known_total(folder)
