@@ -28,8 +28,8 @@ ACTION_NAMES = {
     "mountain-car": ("left", "no push", "right"),
     "acrobot": ("torque -1", "no torque", "torque 1"),
 }
-EVALUATED_STEPS = 50_000
-"""The budget of simulated steps to evaluate the policy that was found, for a report."""
+EVALUATED = {True: (400_000, 200), False: (20_000, 50)}
+"""Simulated steps, and steps of a row, to evaluate the policy that was found; by whether it is compiled."""
 COLUMNS = ("sweep", "steps", "least", "return", "NMSBE", "Q from", "Q to", "corr.", "kept", "transitions")
 
 
@@ -117,7 +117,8 @@ def _diagnose(env: Any, problem: str, best: gb.PolicySolution, seed: int) -> dic
     """The value of the policy that was found, fitted anew and diagnosed; None where that cannot be done."""
     with notes.status("the value of the policy") as status:
         try:
-            found = gb.evaluate_policy(env, best.policy, budget=EVALUATED_STEPS, key=seed)
+            budget, steps = EVALUATED[problem in MAKERS]
+            found = gb.evaluate_policy(env, best.policy, budget=budget, steps=steps, key=seed)
             losses = np.asarray(found.history.loss)
             kept = Evaluation(
                 found.network, found.transitions, None, found.status.name, losses, OURS.get(problem, problem)
