@@ -100,7 +100,7 @@ def _convergence(history: Mapping[str, Any] | None, command: str) -> list[Item]:
             "Convergence",
             "On the logarithmic axis a straight line is linear convergence, a bend downwards is quadratic.",
             "Falling curves over the steps of the solver on a logarithmic axis.",
-            Axis("step of the solver"),
+            Axis("step of the solver", whole=True),
             Axis("NMSBE, norms", log=True),
             series,
             command,
@@ -159,7 +159,7 @@ def _truth(record: Mapping[str, Any], command: str) -> list[Item]:
                 "Value by state",
                 f"Learned beside exact values; the largest error is {record['result']['value_error']:.1e}.",
                 "Points of learned and exact values by state, which coincide where the fit is right.",
-                Axis("state"),
+                Axis("state", whole=True),
                 Axis("value (discounted reward)"),
                 series,
                 command,
@@ -215,7 +215,7 @@ def _maps(maps: Mapping[str, Any] | None, command: str) -> list[Item]:
                 "Residual by state",
                 "How far each state's value is from what its Bellman equation says.",
                 "Points of absolute residuals by state on a logarithmic axis.",
-                Axis("state"),
+                Axis("state", whole=True),
                 Axis("|residual|", log=True),
                 (Series("|residual|", "points", {"x": states, "y": np.maximum(residual, 1e-18)}),),
                 command,
@@ -263,6 +263,7 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
             "map",
             {"x": np.array(one["x"]), "y": np.array(one["y"]), "z": np.array(one["value"], np.float32)},
             facets(one),
+            axes=(names[one["axes"][0]], names[one["axes"][1]]),
         )
         for one in slices
     ]
@@ -299,6 +300,7 @@ def _rows(maps: Mapping[str, Any], names: list[str], command: str) -> list[Chart
                 "points",
                 {"x": states[:, pair[0]], "y": states[:, pair[1]], "shade": shade},
                 {"slice": " and ".join(names[k] for k in pair)},
+                axes=(names[pair[0]], names[pair[1]]),
             )
             for pair in pairs
         ]
@@ -345,7 +347,7 @@ def _spectra(diagnosis: Mapping[str, Any], command: str) -> list[Item]:
             "With as many parameters as rows and full rank every critical point has zero residual; a steep "
             "fall says that rows nearly repeat each other, and below 1e-16 of the largest all is rounding.",
             "Falling singular values of three Jacobians on a logarithmic axis.",
-            Axis("number, in falling order"),
+            Axis("number, in falling order", whole=True),
             Axis("singular value", log=True),
             series,
             command,

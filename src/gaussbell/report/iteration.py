@@ -67,7 +67,8 @@ def _sweeps(record: Mapping[str, Any], command: str) -> Chart:
             columns = {"x": np.arange(1.0, len(table) + 1), "y": table[:, 0]}
             columns |= {"low": table[:, 1], "high": table[:, 2]}
             facets = {"quantity": quantity, "seed": seed}
-            series.append(Series(f"seed {seed}: {quantity}", "band", columns, facets, colour))
+            axes = ("sweep", quantity)
+            series.append(Series(f"seed {seed}: {quantity}", "band", columns, facets, colour, axes=axes))
         bound = goal[key]
         if bound is not None:
             ends = np.array([1.0, max(2, *(len(run["history"]) for run in runs))])
@@ -78,7 +79,7 @@ def _sweeps(record: Mapping[str, Any], command: str) -> Chart:
         "Roll-outs after each sweep",
         "Mean of the roll-outs with their range; the dashed line, if there is one, is the goal.",
         "Bands over the sweeps that rise towards the goal where the run is solved.",
-        Axis("sweep"),
+        Axis("sweep", whole=True),
         Axis("of an episode"),
         series,
         command,
@@ -97,7 +98,7 @@ def _fits(runs: list[Any], command: str) -> Chart:
         "Bellman error of each sweep's fit",
         "The NMSBE at the end of each evaluation of Q-factors.",
         "Points over the sweeps on a logarithmic axis.",
-        Axis("sweep"),
+        Axis("sweep", whole=True),
         Axis("NMSBE", log=True),
         series,
         command,

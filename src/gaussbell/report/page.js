@@ -112,7 +112,7 @@
       make("tr", {}, ...row.map((value) => make("td", {}, short(value)))));
     const more = rows.length > SHOWN_ROWS ? `The first ${SHOWN_ROWS} of ${rows.length} rows; CSV has all.` : "";
     details.append(
-      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Numbers: ${item.title}` },
+      make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Numbers: ${item.title}` },
         make("table", { class: "numbers" }, make("thead", {}, head), make("tbody", {}, ...body))),
       make("p", {}, more));
   }
@@ -288,11 +288,12 @@
     }
 
     traces(one) {
-      const c = columnsOf(one);
+      const c = { ...columnsOf(one) };
       const chart = this.item;
+      if (Array.isArray(c.x)) c.x = c.x.map(plain);
       const colour = css(one.colour);
       const name = plain(one.label);
-      const x = plain(chart.x.title), y = plain(chart.y.title);
+      const [x, y] = (one.axes ?? [chart.x.title, chart.y.title]).map(plain);
       const where = `${x}: %{x:.4~g}<br>${y}: %{y:.4~g}`;
       const base = { name, x: c.x, y: c.y, hovertemplate: `<b>${name}</b><br>${where}<extra></extra>` };
       const line = { color: colour, dash: one.dash, width: 2 };
@@ -355,13 +356,23 @@
       return [{ ...shared, type: "heatmap", zmin: range.min, zmax: range.max }];
     }
 
+    // Steps of an axis of whole numbers, for some eight of them.
+    wholeStep(shown) {
+      const ends = shown.flatMap((one) => [columnsOf(one).x[0], columnsOf(one).x.at(-1)]);
+      const width = Math.max(...ends) - Math.min(...ends);
+      return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((step) => width / step <= 10) ?? undefined;
+    }
+
     layout(shown) {
-      const { x, y, shade, stacked } = this.item;
+      const { shade, stacked } = this.item;
+      const own = shown.find((one) => one.axes)?.axes ?? [this.item.x.title, this.item.y.title];
+      const x = { ...this.item.x, title: own[0] }, y = { ...this.item.y, title: own[1] };
       const soft = css("soft"), grid = css("grid");
       const axis = (one) => ({
         title: { text: plain(one.title), standoff: 8 }, type: one.log ? "log" : "linear", gridcolor: grid,
         zerolinecolor: grid, linecolor: css("line"), automargin: true,
-        exponentformat: "power", tickfont: { color: soft },
+        exponentformat: "power", minexponent: 6, separatethousands: true, tickfont: { color: soft },
+        ...(one.whole ? { tickformat: ",d", dtick: this.wholeStep(shown) } : {}),
         ...(one.log ? { dtick: undefined, minor: { showgrid: false } } : {}),
         ...(one.low === null ? {} : {
           range: one.log ? [Math.log10(one.low), Math.log10(one.high)] : [one.low, one.high] }),
@@ -373,7 +384,7 @@
         paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
         font: { family: "system-ui, sans-serif", size: narrow ? 11 : 13, color: css("ink") },
         margin: { l: 58, r: 14, t: 12, b: 48 }, hovermode: "closest", barmode: stacked ? "stack" : "group",
-        boxmode: "group", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+        boxmode: "group", bargap: this.item.x.labels?.length < 4 ? 0.6 : 0.2, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
         hoverlabel: { bgcolor: css("paper"), bordercolor: css("line"), font: { color: css("ink") } },
       };
       if (this.solid && shown.some((one) => one.columns.z)) {
@@ -500,7 +511,7 @@
       make("dl", {}, ...Object.entries(item.rows).flatMap(([name, text]) =>
         [make("dt", {}, name), make("dd", {}, text)]))),
     table: (item) => make("div", {}, make("div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": item.title || "Table" },
+      { class: "scroll", tabindex: "0", role: "group", "aria-label": item.title || "Table" },
       make("table", { class: "stack" }, item.title ? make("caption", {}, item.title) : null,
         make("thead", {}, make("tr", {}, ...item.headings.map((name) => make("th", { scope: "col" }, name)))),
         make("tbody", {}, ...item.rows.map((row) => make("tr", {}, ...row.map((value, k) =>

@@ -20,7 +20,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 class Axis(NamedTuple):
     """An axis: its name with the unit, its scale, its range, and names for the places 0, 1, 2, ...
 
-    `ticks` are the numbers that are written, where the usual ones would be odd.
+    `ticks` are the numbers that are written, where the usual ones would be odd; `whole`, whether only whole
+    numbers are.
     """
 
     title: str
@@ -29,13 +30,14 @@ class Axis(NamedTuple):
     high: float | None = None
     labels: Sequence[str] | None = None
     ticks: Sequence[float] | None = None
+    whole: bool = False
 
 
 class Series(NamedTuple):
     """Some columns of numbers, drawn alike.
 
     `columns` by role: x, y; low and high of a band; z, a table by y (rows) and x, of a map; shade, colours of
-    points. `facets` are what controls choose it by.
+    points. `facets` are what controls choose it by; `axes`, names for x and y where they are this series' own.
     """
 
     label: str
@@ -44,6 +46,7 @@ class Series(NamedTuple):
     facets: Mapping[str, str] = {}
     colour: Colour = "blue"
     dash: str = "solid"
+    axes: tuple[str, str] | None = None
 
 
 class Control(NamedTuple):

@@ -87,8 +87,8 @@ def chart_numbers(data: Any, command: str) -> Chart:
         for setting in varied:
             values = data[setting].values
             columns = {"x": values, "y": data[name].values.astype(float)}
-            label = f"{name} by {setting}"
-            series.append(Series(label, "box", columns, {"number": name, "setting": setting}))
+            label, facets = f"{name} by {setting}", {"number": name, "setting": setting}
+            series.append(Series(label, "box", columns, facets, axes=(setting, name)))
     return Chart(
         "Numbers by setting",
         "Every number that the cells hold, by a setting that varies; points are cells.",

@@ -41,7 +41,7 @@ def bands(data: Any, command: str) -> Chart:
         "largest, averaged as in the paper. What one sweep gains the next may lose.",
         "Bands of steps survived over the sweeps of policy iteration, one colour for each number of "
         "evaluation steps, below a line at 500.",
-        Axis("sweep"),
+        Axis("sweep", whole=True),
         Axis("steps survived", low=0, high=520),
         series,
         command,
@@ -73,7 +73,7 @@ def runs(data: Any, command: str) -> Chart:
         "steps, the other methods in the same loop, and ours with default settings, which stops when fresh "
         "episodes confirm a policy.",
         "Lines of steps survived over the sweeps, one colour a method.",
-        Axis("sweep"),
+        Axis("sweep", whole=True),
         Axis("steps survived", low=0, high=520),
         series,
         command,

@@ -19,7 +19,7 @@ def distances(data: Any, command: str) -> Chart:
         f"is below {ROUNDING:g} is drawn there: rounding.",
         "Curves over the steps, one colour for each kind of damping. Constant damping falls on a straight "
         "line; no damping and fading damping bend downwards and reach rounding.",
-        Axis("step"),
+        Axis("step", whole=True),
         Axis("distance (Frobenius norm)", log=True),
         _curves(data, "distance", ROUNDING),
         command,
@@ -34,7 +34,7 @@ def errors(data: Any, command: str) -> Chart:
         f"The NMSBE of the same runs; {NEGLIGIBLE:g} counts as none.",
         "Curves of the Bellman error over the steps, one colour for each kind of damping, falling as the "
         "distances do.",
-        Axis("step"),
+        Axis("step", whole=True),
         Axis("NMSBE", log=True),
         _curves(data, "msbe", 1e-34),
         command,
