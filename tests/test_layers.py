@@ -31,8 +31,10 @@ LAYERS = [
     {"sweeps"},
     {"network_files"},
     {"datasets", "policy_files", "evaluation_files"},
+    {"diagnosis"},
     {"figures"},
     {"experiments"},
+    {"report"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -52,9 +54,11 @@ ONLY_IN = {
     "matplotlib": {"figures"},
     "typer": {"cli"},
     "rich": {"cli"},
-    "time": {"cli", "experiments", "sweeps"},
+    "time": {"cli", "diagnosis", "experiments", "report", "sweeps"},
     "xarray": {"records"},
     "distributed": {"sweeps"},
+    "plotly": {"report"},
+    "http": {"report"},
 }
 
 

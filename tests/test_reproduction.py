@@ -1,76 +1,22 @@
 """The paper's studies: every claim judged and every figure drawn from cells alone, and the commands."""
 
-import itertools
 import json
-import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
-import xarray
 from typer.testing import CliRunner
 
 import gaussbell as gb
 from gaussbell import figures
 from gaussbell.cli import app, main
-from gaussbell.experiments import fits, generalisation, policy_iteration, reproduction
-from gaussbell.experiments.methods import GAUSS_NEWTON, OURS, RESIDUAL_GRADIENT
+from gaussbell.experiments import fits, policy_iteration, reproduction
+from gaussbell.experiments.methods import GAUSS_NEWTON, RESIDUAL_GRADIENT
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Verdict, all_of, by_share, name_of
-from gaussbell.records import cell_files
+from gaussbell.experiments.study import Verdict, all_of, by_share
+from made_up_cells import fill
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs/reproduction/quick"
-
-
-def made_up(study, cell):
-    """Numbers in the shape of a cell's, without the work."""
-    rng = np.random.default_rng(zlib.crc32(name_of(cell).encode()))
-    if study == "policy-iteration":
-        sweeps = cell["sweeps"]
-        steps = np.sort(rng.uniform(10, 500, (sweeps, 3)), axis=1)
-        columns = {
-            name: ("sweep", column)
-            for name, column in zip(("steps_least", "steps_mean", "steps_most"), steps.T, strict=True)
-        }
-        columns |= {name: ("sweep", rng.uniform(size=sweeps)) for name in ("msbe", "low", "high", "score")}
-        return xarray.Dataset(
-            columns | {"solved": int(cell["method"] == OURS), "transitions": 100},
-            coords={"sweep": np.arange(1, sweeps + 1)},
-        )
-    axes = ("position", "velocity")
-    surface = (axes, rng.uniform(-100, -98, (4, 3)).astype(np.float32))
-    coords = {"position": np.arange(4.0), "velocity": np.arange(3.0)}
-    if cell["method"] == generalisation.TRUTH:
-        return xarray.Dataset({"surface": surface}, coords=coords)
-    kept = fits.curve_points(cell["iterations"])
-    sizes = fits.sizes_of(cell)
-    return xarray.Dataset(
-        {
-            "msbe": ("iteration", np.geomspace(1, 1e-6, len(kept)) * rng.uniform(0.5, 2)),
-            "training": 10 ** rng.uniform(-8, -3),
-            "test": 10 ** rng.uniform(-5, -1),
-            "diverged": 0,
-            "used": cell["iterations"],
-            "value_error": rng.uniform(0.1, 3),
-            "correlation": rng.uniform(),
-            "parameters": sum((a + 1) * b for a, b in itertools.pairwise(sizes)),
-            "surface": surface,
-        },
-        coords=coords | {"iteration": kept},
-    )
-
-
-def fill(folder, name, scale=Scale.SMOKE):
-    """A study's folder, with made-up cells."""
-    sweep = reproduction.STUDIES[name].sweep(scale)
-    target = reproduction.folder_of(folder, scale, name) / "cells"
-    return [
-        cell_files.write_cell(
-            target / f"{sweep.name(cell)}.nc", cell, made_up(name, cell), about=sweep.about, seconds=1.0
-        )
-        for cell in sweep.cells
-    ]
 
 
 @pytest.mark.parametrize("name", ["convergence", "generalisation", "architectures", "policy-iteration"])

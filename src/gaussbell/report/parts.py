@@ -37,7 +37,7 @@ class Series(NamedTuple):
     """Some columns of numbers, drawn alike.
 
     `columns` by role: x, y; low and high of a band; z, a table by y (rows) and x, of a map; shade, colours of
-    points. `facets` are what controls choose it by; `axes`, names for x and y where they are this series' own.
+    points. `facets` are what controls choose it by; `axes`, names for x and y where they are its own.
     """
 
     label: str
