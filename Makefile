@@ -3,16 +3,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format bench reproduction diagnostics noise values control offline dqn clean
+.PHONY: demo test test-slow test-browser lint format bench reproduction diagnostics noise values control offline dqn clean
 
 demo: $(READY)
-	$(BIN)/gaussbell evaluate mountain-car --out runs/demo
+	$(BIN)/gaussbell evaluate mountain-car --out runs/demo --report runs/demo/report.html
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# The report in headless Chromium; needs Debian's chromium and chromium-driver, or the like.
+test-browser: .venv/.browser
+	$(BIN)/python -m pytest -m browser -rs
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -74,6 +78,10 @@ clean:
 
 .venv/.bench: $(READY)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	touch $@
+
+.venv/.browser: $(READY)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[browser]"
 	touch $@
 
 # PIP_CONSTRAINT reaches the build back end too, which -c does not.
