@@ -14,7 +14,7 @@ from gaussbell.experiments.study import name_of
 from gaussbell.records import cell_files
 
 
-def made_up(study, cell):
+def made_up(study, cell, points=(4, 3)):
     """Numbers in the shape of a cell's, without the work."""
     rng = np.random.default_rng(zlib.crc32(name_of(cell).encode()))
     if study in ("star", "propositions", "trust"):
@@ -32,8 +32,8 @@ def made_up(study, cell):
             coords={"sweep": np.arange(1, sweeps + 1)},
         )
     axes = ("position", "velocity")
-    surface = (axes, rng.uniform(-100, -98, (4, 3)).astype(np.float32))
-    coords = {"position": np.arange(4.0), "velocity": np.arange(3.0)}
+    surface = (axes, rng.uniform(-100, -98, points).astype(np.float32))
+    coords = {axis: np.arange(float(count)) for axis, count in zip(axes, points, strict=True)}
     if cell["method"] == generalisation.TRUTH:
         return xarray.Dataset({"surface": surface}, coords=coords)
     kept = fits.curve_points(cell["iterations"])
@@ -93,13 +93,17 @@ def _trust(cell, rng):
     return xarray.Dataset(found, coords={"state": np.arange(states)})
 
 
-def fill(folder, name, scale=Scale.SMOKE):
-    """A study's folder, with made-up cells."""
+def fill(folder, name, scale=Scale.SMOKE, most=None, points=(4, 3)):
+    """A study's folder, with made-up cells: all, or at most so many."""
     sweep = reproduction.STUDIES[name].sweep(scale)
     target = reproduction.folder_of(folder, scale, name) / "cells"
     return [
         cell_files.write_cell(
-            target / f"{sweep.name(cell)}.nc", cell, made_up(name, cell), about=sweep.about, seconds=1.0
+            target / f"{sweep.name(cell)}.nc",
+            cell,
+            made_up(name, cell, points),
+            about=sweep.about,
+            seconds=1.0,
         )
-        for cell in sweep.cells
+        for cell in sweep.cells[:most]
     ]

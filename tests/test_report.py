@@ -312,7 +312,7 @@ def test_a_large_folder_fills_in_and_damaged_cells_are_named(tmp_path):
     assert not watcher.look()
     paths[0].write_bytes(b"cut")
     assert watcher.look() and any(str(paths[0]) in words.text for words in items_of(watcher.page(), Words))
-    assert items_of(watcher.page(), Chart)
+    assert watcher.draw() and items_of(watcher.page(), Chart) and not watcher.draw()
 
 
 def test_an_address_that_is_taken(serving):

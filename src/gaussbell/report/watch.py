@@ -33,10 +33,9 @@ class Watcher:
         self.folder = folder
         self._cells: dict[Path, tuple[int, Any]] = {}
         self._sections: dict[Path, tuple[int, Section]] = {}
-        self._ready_at = 0.0
 
     def look(self) -> bool:
-        """Read cells that are new; is anything new?"""
+        """Read cells that are new, at most so many; is anything new?"""
         there = {}
         for path in self.folder.rglob(f"cells/*{cell_files.SUFFIX}"):
             try:
@@ -56,54 +55,30 @@ class Watcher:
 
     def page(self) -> Page:
         """What is known now; charts may be some cells behind."""
-        by_folder: dict[Path, dict[Path, Any]] = {}
-        for path, (_, cell) in self._cells.items():
-            by_folder.setdefault(path.parent.parent, {})[path] = cell
-        overview: list[Item] = []
-        sections = []
-        for number, (folder, cells) in enumerate(sorted(by_folder.items())):
-            good = [cell for _, cell in sorted(cells.items()) if not isinstance(cell, str)]
-            overview += [Words(cell, "bad") for cell in cells.values() if isinstance(cell, str)]
-            if good:
-                section = self._section(folder, good, f"sweep-{number}")
-                sections.append(section)
-                overview.append(Bar(f"{folder}:", len(good), _total(folder, good)))
+        cells = dict(self._cells)
+        overview: list[Item] = [Words(cell, "bad") for _, cell in cells.values() if isinstance(cell, str)]
+        for folder, good in _by_folder(cells).items():
+            overview.append(Bar(f"{folder}:", len(good), _total(folder, good)))
         if not overview:
             overview = [Words(f"No cell below {self.folder} yet; they appear here as they finish.")]
         else:
-            overview.append(self._newest())
+            overview.append(_newest(cells))
         about = f"Following {self.folder}; cells appear as they finish."
-        return Page("gaussbell watch", about, [Section("overview", "Cells", overview), *sections], live=True)
+        sections = [Section("overview", "Cells", overview)]
+        sections += [section for _, (_, section) in sorted(dict(self._sections).items())]
+        return Page("gaussbell watch", about, sections, live=True)
 
-    @property
-    def is_behind(self) -> bool:
-        """Are there cells that the charts do not show yet?"""
-        shown = sum(count for count, _ in self._sections.values())
-        return shown < sum(not isinstance(cell, str) for _, cell in self._cells.values())
-
-    def _section(self, folder: Path, cells: list[Any], anchor: str) -> Section:
-        """The charts of a sweep, made anew if there is time for it."""
-        count, known = self._sections.get(folder, (0, None))
-        if known is not None and (count == len(cells) or time.monotonic() < self._ready_at):
-            return known
-        started = time.monotonic()
-        made = sweeps.describe(folder, cell_files.join(cells), anchor, known_total(folder)).section
-        self._ready_at = time.monotonic() + (time.monotonic() - started) / BUSY_SHARE
-        self._sections[folder] = (len(cells), made)
-        return made
-
-    def _newest(self) -> Table:
-        last = sorted(self._cells.items(), key=lambda item: -item[1][0])[:NEWEST]
-        rows = [
-            [
-                time.strftime("%H:%M:%S", time.localtime(when / 1e9)),
-                path.stem,
-                "damaged" if isinstance(cell, str) else f"{float(cell.attrs['seconds']):.1f}",
-                "" if isinstance(cell, str) else _settings(cell),
-            ]
-            for path, (when, cell) in last
-        ]
-        return Table("Newest cells", ("time", "cell", "seconds", "settings"), rows)
+    def draw(self) -> bool:
+        """Make the charts anew of sweeps that have new cells; is any new?"""
+        drawn = False
+        for folder, cells in _by_folder(dict(self._cells)).items():
+            count, _ = self._sections.get(folder, (0, None))
+            if count != len(cells):
+                anchor = f"sweep-{len(self._sections)}" if count == 0 else self._sections[folder][1].anchor
+                made = sweeps.describe(folder, cell_files.join(cells), anchor, known_total(folder))
+                self._sections[folder] = (len(cells), made.section)
+                drawn = True
+        return drawn
 
 
 class Live:
@@ -115,17 +90,28 @@ class Live:
         self._number, self._text, self._page = 0, "", watcher.page()
         self._publish()
 
+    def start(self) -> None:
+        """Follow the folder, and draw, each in a thread, so that no cell waits for a chart."""
+        for work in (self._follow, self._draw):
+            threading.Thread(target=work, daemon=True).start()
+
     @property
     def html(self) -> str:
         """The page as it is now."""
         return to_html(self._page)
 
-    def follow(self) -> None:
-        """Look again and again; for a thread of its own."""
+    def _follow(self) -> None:
         while True:
-            if self.watcher.look() or self.watcher.is_behind:
+            while self.watcher.look():
                 self._publish()
             time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _draw(self) -> None:
+        while True:
+            started = time.monotonic()
+            if self.watcher.draw():
+                self._publish()
+            time.sleep(SECONDS_BETWEEN_LOOKS + (time.monotonic() - started) / BUSY_SHARE)
 
     def wait(self, known: int, seconds: float) -> tuple[int, str]:
         """The number and the data of a page newer than the known one, or of the same after some seconds."""
@@ -134,12 +120,9 @@ class Live:
             return self._number, self._text
 
     def _publish(self) -> None:
-        page = self.watcher.page()
-        text = to_json(page)
-        if text == self._text:
-            return
         with self._news:
-            self._page, self._text, self._number = page, text, self._number + 1
+            page = self.watcher.page()
+            self._page, self._text, self._number = page, to_json(page), self._number + 1
             self._news.notify_all()
 
 
@@ -160,7 +143,7 @@ def make_server(folder: Path, host: str, port: int) -> ThreadingHTTPServer:
             "0 for any that is free."
         ) from error
     server.daemon_threads = True
-    threading.Thread(target=live.follow, daemon=True).start()
+    live.start()
     return server
 
 
@@ -216,6 +199,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the terminal belongs to the one who watches."""
+
+
+def _by_folder(cells: dict[Path, tuple[int, Any]]) -> dict[Path, list[Any]]:
+    """The whole cells of each sweep."""
+    found: dict[Path, list[Any]] = {}
+    for path, (_, cell) in sorted(cells.items(), key=lambda item: item[0]):
+        if not isinstance(cell, str):
+            found.setdefault(path.parent.parent, []).append(cell)
+    return found
+
+
+def _newest(cells: dict[Path, tuple[int, Any]]) -> Table:
+    last = sorted(cells.items(), key=lambda item: -item[1][0])[:NEWEST]
+    rows = [
+        [
+            time.strftime("%H:%M:%S", time.localtime(when / 1e9)),
+            path.stem,
+            "damaged" if isinstance(cell, str) else f"{float(cell.attrs['seconds']):.1f}",
+            "" if isinstance(cell, str) else _settings(cell),
+        ]
+        for path, (when, cell) in last
+    ]
+    return Table("Newest cells", ("time", "cell", "seconds", "settings"), rows)
 
 
 def _settings(cell: Any) -> str:
