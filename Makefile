@@ -39,6 +39,7 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/truth.py --out $(BENCH)
 	$(BIN)/python benchmarks/paper_times.py --out $(BENCH)
 	$(BIN)/python benchmarks/diagnostics.py --out $(BENCH)
+	$(BIN)/python benchmarks/report.py --out $(BENCH)
 	$(BIN)/python benchmarks/draw.py --out $(BENCH)
 
 # The paper's experiments and the verdicts on its claims; interrupted, it goes on where it stopped.

@@ -97,6 +97,19 @@ def _wait_for(answer, text):
     raise RuntimeError("the stream ended")
 
 
+def summary(record):
+    """The figures as a Markdown table."""
+    report, reading, live = record["report"], record["reading"], record["live"]
+    return (
+        "| what | measured |\n|---|---|\n"
+        f"| report of {report['cells']:,} cells, {report['charts']} charts | {report['seconds']:.1f} s, "
+        f"{report['megabytes']:.1f} MB |\n"
+        f"| reading a cell, ours / by xarray alone | {reading['ours']:.1f} / {reading['xarray']:.1f} ms |\n"
+        f"| a new cell on the live page, beside {report['cells']:,} others | {live['median']:.2f} s, at most "
+        f"{live['longest']:.2f} s of {live['cells']} |\n"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
@@ -110,17 +123,7 @@ def main():
             "live": time_live(Path(folder), paths[-NEW:]),
         }
     records.write(out / "report.json", record)
-    report, reading, live = record["report"], record["reading"], record["live"]
-    text = (
-        "| what | measured |\n|---|---|\n"
-        f"| report of {report['cells']:,} cells, {report['charts']} charts | {report['seconds']:.1f} s, "
-        f"{report['megabytes']:.1f} MB |\n"
-        f"| reading a cell, ours / by xarray alone | {reading['ours']:.1f} / {reading['xarray']:.1f} ms |\n"
-        f"| a new cell on the live page, beside {report['cells']:,} others | {live['median']:.2f} s, at most "
-        f"{live['longest']:.2f} s of {live['cells']} |\n"
-    )
-    records.write_text(out / "report.md", text)
-    print(text)
+    print(summary(record))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ def test_benchmark_tables_come_from_the_records():
     assert peers.summary(json.loads((ROOT / "docs/bench/control_peers.json").read_text())).strip() in README
     costs = benchmark("diagnostics")
     assert costs.summary(json.loads((ROOT / "docs/bench/diagnostics.json").read_text())).strip() in README
+    reports = benchmark("report")
+    assert reports.summary(json.loads((ROOT / "docs/bench/report.json").read_text())).strip() in README
     times = benchmark("paper_times")
     assert times.summary(json.loads((ROOT / "docs/bench/paper_times.json").read_text())).strip() in README
     draw = benchmark("draw")

@@ -23,7 +23,7 @@ from gaussbell.networks import values_at
 from gaussbell.records import cell_files
 from gaussbell.report import build_page, page_of_evaluation, page_of_iteration, write_report
 from gaussbell.report.html import to_html
-from gaussbell.report.parts import Bar, Chart, Page, Scene, Section, Table, Words, to_plain
+from gaussbell.report.parts import Bar, Chart, Page, Picture, Scene, Section, Table, Words, to_plain
 from gaussbell.report.watch import MOST_AT_ONCE, Watcher, make_server
 from made_up_cells import fill
 
@@ -94,6 +94,16 @@ def test_what_is_drawn_is_what_was_recorded(tmp_path):
     assert np.array_equal(shown.columns["z"], best.surface.values.T.astype(np.float32))
 
 
+def test_without_cells_the_verdicts_and_figures_are_shown():
+    page = build_page([ROOT / "docs/reproduction/quick/verdicts.json"])
+    record = gb.records.read(ROOT / "docs/reproduction/quick/verdicts.json")
+    overview = next(item for item in items_of(page, Table) if item.title == "Verdicts")
+    assert [row[-1].text for row in overview.rows] == list(reproduction.verdicts(record["studies"]).values())
+    pictures = items_of(page, Picture)
+    assert len(pictures) == sum(len(study["figures"]) for study in record["studies"].values())
+    assert base64.b64decode(pictures[0].png).startswith(b"\x89PNG")
+
+
 def test_a_part_of_a_study_is_shown_without_verdicts(tmp_path):
     for path in fill(tmp_path, "convergence")[3:]:
         path.unlink()
@@ -107,8 +117,9 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     first.write_bytes(first.read_bytes()[:-40])
     (tmp_path / "record.json").write_text("{")
     (tmp_path / "other.json").write_text('{"command": "evaluate", "settings": {}}')
+    (tmp_path / "verdicts.json").write_text('{"studies": {"star": {}}}')
     page = build_page([tmp_path])
-    assert len(page.trouble) == 2 and str(first) in page.trouble[0] and "record.json" in page.trouble[1]
+    assert len(page.trouble) == 3 and str(first) in page.trouble[0] and "record.json" in page.trouble[1]
     assert any("not a whole record" in words.text for words in items_of(page, Words))
     assert items_of(page, Chart)
 

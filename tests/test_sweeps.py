@@ -152,7 +152,8 @@ def test_workers_that_always_die_end_the_sweep(tmp_path):
 
 
 RUNNER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # those started in the background ignore it
 sys.path.insert(0, {here!r})
 import test_sweeps
 from pathlib import Path
@@ -181,12 +182,15 @@ def wait_until(condition, seconds=60):
 def test_a_runner_that_is_ended_takes_its_workers_along_and_goes_on_later(tmp_path, end):
     script, out, gate = tmp_path / "runner.py", tmp_path / "out", tmp_path / "gate"
     script.write_text(RUNNER.format(here=str(HERE), out=str(out), gate=str(gate)))
-    runner = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL)
-    wait_until(lambda: list(out.glob("cells/*.nc")))
-    workers = children_of(runner.pid)
-    assert len(workers) >= 2
-    runner.send_signal(end)
-    runner.wait(30)
+    with subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL) as runner:
+        try:
+            wait_until(lambda: list(out.glob("cells/*.nc")))
+            workers = children_of(runner.pid)
+            assert len(workers) >= 2
+            runner.send_signal(end)
+            runner.wait(60)
+        finally:
+            runner.kill()
     wait_until(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers), 30)
     assert 1 <= len(list(out.glob("cells/*.nc"))) <= 2  # the others wait before a shut gate
     gate.touch()

@@ -86,6 +86,12 @@ class History(eqx.Module):
         """The loss by its name in policy evaluation: the NMSBE."""
         return self.loss
 
+    @property
+    def columns(self) -> dict[str, Array]:
+        """What a record keeps: every entry but the parameters, by its name."""
+        names = ("msbe", "gradient_norm", "step_norm", "damping", "gain_ratio", "accepted")
+        return {name: getattr(self, name) for name in names}
+
 
 class Solution(eqx.Module):
     """The best parameters seen, their loss, and how the solve went.

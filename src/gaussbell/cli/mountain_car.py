@@ -13,7 +13,6 @@ from gaussbell.cli.reports import report_evaluation
 from gaussbell.cli.screen import (
     coloured,
     escape,
-    history_of,
     notes,
     print_facts,
     print_json,
@@ -87,7 +86,7 @@ def evaluate_mountain_car(
             "seconds_to_fit": round(fitted - started, 2),
             "seconds": round(time.perf_counter() - started, 2),
         },
-        "history": history_of(found),
+        "history": found.history.columns,
         "axes": [axis.tolist() for axis in truth.axes],
         "true": truth.table().round(4),
         "learned": truth.table(learned).round(4),

@@ -15,7 +15,6 @@ from gaussbell.cli.reports import report_evaluation
 from gaussbell.cli.screen import (
     coloured,
     escape,
-    history_of,
     print_facts,
     print_json,
     screen,
@@ -81,7 +80,7 @@ def evaluate_data(
             "seconds": round(time.perf_counter() - started, 2),
         },
         "diagnostics": found.diagnostics._asdict(),
-        "history": history_of(found.solution),
+        "history": found.solution.history.columns,
     }
     if as_json:
         print_json(record)

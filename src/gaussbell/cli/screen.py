@@ -54,13 +54,6 @@ def print_json(record: dict[str, Any]) -> None:
     print(json.dumps(records.to_plain(record), indent=1, allow_nan=False))
 
 
-def history_of(solution: gb.Solution) -> dict[str, Any]:
-    """The numbers of each step, for a record."""
-    history = solution.history
-    names = ("msbe", "gradient_norm", "step_norm", "damping", "gain_ratio", "accepted")
-    return {name: getattr(history, name) for name in names}
-
-
 def write_record(
     out: Path,
     record: dict[str, Any],

@@ -14,7 +14,6 @@ from gaussbell import records
 from gaussbell.cli.reports import report_evaluation
 from gaussbell.cli.screen import (
     coloured,
-    history_of,
     print_facts,
     print_json,
     screen,
@@ -133,7 +132,7 @@ def _record(settings, solution, chain, learned, seconds) -> dict[str, Any]:
         },
         "values": {"learned": learned, "exact": chain.values, "stationary": chain.stationary},
         "network": {"weights": [np.asarray(weight) for weight in solution.network.weights]},
-        "history": history_of(solution),
+        "history": solution.history.columns,
     }
 
 

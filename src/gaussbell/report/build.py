@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +70,9 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
             sections.append(report.section)
     told, kept = _read_records(found.records)
     trouble += told
+    for report in _verdicts_alone(kept, found.sweeps, anchors, trouble):
+        swept.append(report)
+        sections.append(report.section)
     sections += _record_sections(kept, anchors)
     if not sections and not trouble:
         where = ", ".join(map(str, paths))
@@ -81,10 +84,13 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
     return Page(TITLE, about, [overview, *sections], trouble)
 
 
-def page_of_evaluation(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None) -> Page:
-    """The report of one evaluation."""
+def page_of_evaluation(
+    record: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, command: str | None = None
+) -> Page:
+    """The report of one evaluation; `command`, what made it, by default a command line."""
     name = str(record["settings"].get("problem") or record["settings"].get("data"))
-    record, diagnosis, command = records.to_plain(record), records.to_plain(diagnosis), command_of(record)
+    command = command or command_of(record)
+    record, diagnosis = records.to_plain(record), records.to_plain(diagnosis)
     run = Section("run", "The run", evaluation.describe(record, diagnosis, command))
     return _with_origin(f"Policy evaluation: {name}", [run], record, command)
 
@@ -137,6 +143,22 @@ def _read_records(paths: Sequence[Path]) -> tuple[list[str], dict[Path, dict[str
         except (ValueError, OSError) as error:
             lost.append(str(error))
     return lost, kept
+
+
+def _verdicts_alone(
+    kept: Mapping[Path, dict[str, Any]], folders: Sequence[Path], anchors: "_Anchors", trouble: list[str]
+) -> Iterator[sweeps.SweepReport]:
+    """Studies of which only the verdicts are there; what is wrong with some goes to `trouble`."""
+    for path, record in kept.items():
+        if path.name != "verdicts.json":
+            continue
+        try:
+            for name, study in record["studies"].items():
+                folder = path.parent / name
+                if folder not in folders:
+                    yield sweeps.describe_verdicts(folder, name, record["scale"], study, anchors.take(name))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            trouble.append(f"{path}: not a whole record: {type(error).__name__}: {error}")
 
 
 def _record_sections(kept: Mapping[Path, dict[str, Any]], anchors: "_Anchors") -> list[Section]:

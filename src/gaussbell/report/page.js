@@ -173,9 +173,17 @@
       this.plot.setAttribute("aria-label", item.alt);
       this.numbers.open = false;
       this.numbers.querySelectorAll(":scope > :not(summary)").forEach((old) => old.remove());
-      this.controls.replaceChildren(...this.offered().map((control) => this.control(control)));
-      if (item.solid) this.controls.append(this.switch());
+      this.offer();
       this.redraw();
+    }
+
+    // Controls are made anew only if there is something else to choose: someone may be using them.
+    offer() {
+      const choices = JSON.stringify(this.offered().map((control) => [control, this.values(control.facet)]));
+      if (choices === this.choices) return;
+      this.choices = choices;
+      this.controls.replaceChildren(...this.offered().map((control) => this.control(control)));
+      if (this.item.solid) this.controls.append(this.switch());
     }
 
     values(facet) {
@@ -517,6 +525,8 @@
         make("tbody", {}, ...item.rows.map((row) => make("tr", {}, ...row.map((value, k) =>
           make("td", { "data-name": item.headings[k] || null }, cell(value)))))))),
       item.note ? make("p", { class: "soft" }, item.note) : null),
+    picture: (item) => make("figure", {}, make("h3", {}, item.title),
+      make("img", { src: `data:image/png;base64,${item.png}`, alt: item.alt })),
     bar: (item) => make("p", {}, make("label", {}, `${item.title} `,
       item.total === null ? null : make("progress", { value: item.done, max: item.total, "aria-label": item.title }),
       ` ${item.done}${item.total === null ? "" : ` of ${item.total}`}`)),
@@ -532,14 +542,29 @@
     return views.get(id).element;
   }
 
+  // Elements that stay are not moved: they keep the focus.
+  function place(parent, wanted) {
+    const before = [...parent.children];
+    if (before.length !== wanted.length) return parent.replaceChildren(...wanted);
+    wanted.forEach((element, k) => before[k] === element || before[k].replaceWith(element));
+  }
+
   const drawn = new Map();
-  function fill(page) {
+  let head = "";
+  function fillHeader(page) {
+    const text = JSON.stringify([page.title, page.about, page.sections.map(({ anchor, title }) => [anchor, title])]);
+    if (text === head) return;
+    head = text;
     document.title = page.title;
-    const theme = make("button", { type: "button", id: "theme", onclick: () => setTheme(!isDark()) }, "Dark");
+    const theme = make("button", { type: "button", id: "theme", onclick: () => setTheme(!isDark()) });
     document.querySelector("header").replaceChildren(
       make("div", { class: "head" }, make("div", {}, make("h1", {}, page.title), make("p", {}, page.about)), theme),
       make("nav", { "aria-label": "Sections" }, make("ul", {}, ...page.sections.map((section) =>
         make("li", {}, make("a", { href: `#${section.anchor}` }, section.title))))));
+  }
+
+  function fill(page) {
+    fillHeader(page);
     const main = document.querySelector("main");
     const before = new Set(drawn.keys());
     for (const section of page.sections) {
@@ -547,13 +572,11 @@
       before.delete(section.anchor);
       if (drawn.get(section.anchor)?.text === text) continue;
       const element = drawn.get(section.anchor)?.element ?? make("section", { id: section.anchor });
-      element.replaceChildren(make("h2", {}, section.title),
-        ...section.items.map((item, k) => show(section, item, k)));
+      place(element, [make("h2", {}, section.title), ...section.items.map((item, k) => show(section, item, k))]);
       drawn.set(section.anchor, { text, element });
     }
-    before.forEach((anchor) => { drawn.get(anchor).element.remove(); drawn.delete(anchor); });
-    const wanted = page.sections.map((section) => drawn.get(section.anchor).element);
-    if (wanted.some((element, k) => main.children[k] !== element)) main.replaceChildren(...wanted);
+    before.forEach((anchor) => drawn.delete(anchor));
+    place(main, page.sections.map((section) => drawn.get(section.anchor).element));
     setTheme(isDark());
   }
 
@@ -601,7 +624,10 @@
   startAll();
   if (page.live) {
     const events = new EventSource("events");
-    events.onmessage = (event) => { fill(JSON.parse(event.data)); startAll(); };
-    events.onerror = () => { document.body.dataset.lost = "yes"; };
+    const notice = make("p", { class: "bad", role: "status", hidden: true },
+      "The server does not answer; this is how things were when it last did.");
+    document.querySelector("main").before(notice);
+    events.onmessage = (event) => { notice.hidden = true; fill(JSON.parse(event.data)); startAll(); };
+    events.onerror = () => { notice.hidden = false; };
   }
 })();

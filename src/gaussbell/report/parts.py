@@ -143,7 +143,16 @@ class Bar(NamedTuple):
     type: str = "bar"
 
 
-Item = Chart | Scene | Table | Facts | Words | Bar
+class Picture(NamedTuple):
+    """A picture that was drawn before; `png`, its file in base64."""
+
+    title: str
+    alt: str
+    png: str
+    type: str = "picture"
+
+
+Item = Chart | Scene | Table | Facts | Words | Bar | Picture
 
 
 class Section(NamedTuple):

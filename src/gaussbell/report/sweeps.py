@@ -1,7 +1,8 @@
 """The section of a sweep: its claims and charts if it is a study, else every number by every setting."""
 
+import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from gaussbell.experiments import reproduction
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Study, settings
+from gaussbell.experiments.study import Claim, Finding, Study, Verdict, settings
 from gaussbell.report.parts import (
     Axis,
     Badge,
@@ -18,6 +19,7 @@ from gaussbell.report.parts import (
     Control,
     Facts,
     Item,
+    Picture,
     Section,
     Series,
     Table,
@@ -68,6 +70,34 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     items.append(_origin(folder, data, command))
     name = str(about.get("experiment") or folder.name)
     return SweepReport(name, Section(anchor, title, items), claims, count, total)
+
+
+def describe_verdicts(
+    folder: Path, name: str, scale: str, kept: Mapping[str, Any], anchor: str
+) -> SweepReport:
+    """A study whose cells are elsewhere: the verdicts and the figures that were made of them."""
+    claims = [
+        (
+            Claim(one["name"], one["where"], one["says"]),
+            Finding(one["measured"], Verdict(one["verdict"])),
+        )
+        for one in kept["claims"]
+    ]
+    command = f"gaussbell reproduce {name} --scale {scale} --out {folder.parent.parent}"
+    items: list[Item] = [
+        Words(
+            f"The cells are not here, so these are figures as they were drawn; `{command}` makes them anew."
+        ),
+        _verdicts(claims),
+    ]
+    for path in (folder / f"{title}.png" for title in kept.get("figures", ())):
+        if path.is_file():
+            png = base64.b64encode(path.read_bytes()).decode("ascii")
+            items.append(Picture(path.stem, f"{kept['title']}: {path.stem}", png))
+    facts = {"cells": f"{kept['cells']:,}, {kept['core_minutes']} core-minutes", "made by": command}
+    items.append(Facts(facts, "Where it comes from"))
+    cells = int(kept["cells"])
+    return SweepReport(name, Section(anchor, kept["title"], items), claims, cells, cells)
 
 
 def planned_cells(about: dict[str, Any]) -> int | None:
