@@ -74,7 +74,7 @@ dqn: $(READY)
 	$(BIN)/python benchmarks/control_peers.py --out $(BENCH) $(if $(DQN_PYTHON),--dqn-python $(DQN_PYTHON))
 
 clean:
-	rm -rf .venv runs build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv runs build dist .pytest_cache .ruff_cache .hypothesis .jax_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.bench: $(READY)

@@ -67,7 +67,8 @@ def test_every_study_has_charts_and_verdicts(tmp_path, name):
     study = reproduction.STUDIES[name]
     claims = next(item for item in items_of(page, Table) if item.title == "Claims")
     assert [row[0] for row in claims.rows] == [claim.says for claim in study.claims]
-    charts = items_of(page, Chart)
+    verdicts, *charts = items_of(page, Chart)
+    assert sum(series.columns["y"].sum() for series in verdicts.series) == len(study.claims)
     assert len(charts) >= 2 and not [words for words in items_of(page, Words) if words.tone == "bad"]
     for chart in charts:
         assert chart.series and chart.alt and chart.caption
@@ -80,7 +81,7 @@ def test_every_study_has_charts_and_verdicts(tmp_path, name):
 def test_what_is_drawn_is_what_was_recorded(tmp_path):
     fill(tmp_path, "convergence")
     data = gb.records.open(tmp_path)
-    curves = items_of(build_page([tmp_path]), Chart)[0]
+    curves = items_of(build_page([tmp_path]), Chart)[1]
     single = [series for series in curves.series if series.facets["shown"] == "single runs"]
     assert len(single) == data.sizes["cell"]
     recorded = {tuple(row[np.isfinite(row)]) for row in data.msbe.values}

@@ -11,7 +11,8 @@ from gaussbell import records
 from gaussbell.records import cell_files
 from gaussbell.report import beyond, evaluation, iteration, sweeps
 from gaussbell.report.html import to_html
-from gaussbell.report.parts import Badge, Facts, Item, Link, Page, Section, Table, Words
+from gaussbell.report.overview import describe_all
+from gaussbell.report.parts import Facts, Item, Page, Section, Words
 from gaussbell.report.studies import CHARTS
 
 TITLE = "gaussbell report"
@@ -79,7 +80,7 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
         raise ValueError(
             f"{where}: no records there; run `gaussbell reproduce`, or `gaussbell evaluate --out` first."
         )
-    overview = _overview(sections, swept, trouble)
+    overview = describe_all(sections, swept, trouble)
     about = f"Made from records by gaussbell {gaussbell.__version__}."
     return Page(TITLE, about, [overview, *sections], trouble)
 
@@ -224,45 +225,6 @@ def command_of(record: Mapping[str, Any]) -> str:
         if value is not None and name not in ("sizes", "grid", "problem")
     }
     return " ".join([*words, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())])
-
-
-def _overview(
-    sections: Sequence[Section], swept: Sequence[sweeps.SweepReport], trouble: Sequence[str]
-) -> Section:
-    items: list[Item] = [Words(line, "bad") for line in trouble]
-    claims = [(report, *pair) for report in swept for pair in report.claims]
-    if claims:
-        verdicts = [str(finding.verdict) for _, _, finding in claims]
-        counts = ", ".join(f"{verdicts.count(name)} {name}" for name in sweeps.TONES)
-        items.append(Words(f"{len(claims)} claims: {counts}."))
-        rows = [
-            [
-                Link(report.name, report.section.anchor),
-                claim.says,
-                finding.measured,
-                sweeps.verdict_badge(str(finding.verdict)),
-            ]
-            for report, claim, finding in claims
-        ]
-        items.append(Table("Verdicts", ("experiment", "claim", "measured", "verdict"), rows))
-    others = [
-        section
-        for section in sections
-        if not any(report.section is section and report.claims for report in swept)
-    ]
-    if others:
-        rows = [[Link(section.title, section.anchor), _state(section, swept)] for section in others]
-        items.append(Table("Also here", ("section", "state"), rows))
-    return Section("overview", "Overview", items)
-
-
-def _state(section: Section, swept: Sequence[sweeps.SweepReport]) -> Any:
-    for report in swept:
-        if report.section is section:
-            total = "" if report.total is None else f" of {report.total}"
-            return f"{report.cells}{total} cells"
-    tones = [item.tone for item in section.items if isinstance(item, Words)]
-    return Badge("see what it says", "bad") if "bad" in tones else Badge("fine", "good") if tones else ""
 
 
 def _reading_order(folder: Path) -> tuple[int, str]:

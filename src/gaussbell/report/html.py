@@ -9,6 +9,8 @@ from string import Template
 
 from gaussbell.report.parts import Page, to_plain
 
+SCRIPTS = ("data.js", "chart.js", "scene.js", "page.js")
+"""Joined into one, in this order."""
 NOTHING, SAME_SERVER = "'none'", "'self'"
 """What a page may connect to."""
 
@@ -29,7 +31,8 @@ def to_json(page: Page) -> str:
 
 def to_html(page: Page) -> str:
     """The page as a file. Only its own two scripts may run in it, and it may connect to nothing."""
-    plotly, script = plotly_script().replace("</script", r"<\/script"), _asset("page.js")
+    plotly = plotly_script().replace("</script", r"<\/script")
+    script = "\n".join(['"use strict"; (() => {', *map(_asset, SCRIPTS), "})();"])
     return Template(_asset("page.html")).substitute(
         TITLE=html.escape(page.title),
         STYLE=_asset("page.css"),

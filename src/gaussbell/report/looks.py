@@ -15,4 +15,5 @@ METHODS: dict[str, Colour] = {
     SEMI_GAUSS_NEWTON: "vermilion",
     GAUSS_NEWTON: "blue",
     OURS: "purple",
+    "Levenberg-Marquardt": "purple",
 }
