@@ -18,8 +18,8 @@ from gaussbell.report import build_page, write_report
 WIDTH = 1000
 
 
-def picture(page, figure):
-    """A figure of a page by its number, as PNG."""
+def picture(page, title):
+    """A figure of a page by its title, as PNG."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for flag in ("--headless=new", "--no-sandbox", f"--window-size={WIDTH},900"):
@@ -29,7 +29,7 @@ def picture(page, figure):
         browser.get(page.as_uri())
         while browser.execute_script("return document.body.dataset.ready") != "yes":
             time.sleep(0.1)
-        element = browser.find_elements("css selector", "figure")[figure]
+        element = browser.find_element("xpath", f"//figure[h3[normalize-space()='{title}']]")
         return base64.b64decode(element.screenshot_as_base64)
     finally:
         browser.quit()
@@ -38,12 +38,12 @@ def picture(page, figure):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("runs", type=Path)
-    parser.add_argument("--figure", type=int, default=0)
+    parser.add_argument("--title", default="Bellman error by iteration")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page = write_report(build_page([given.runs]), Path(folder) / "report.html")
-        content = picture(page, given.figure)
+        content = picture(page, given.title)
     write_atomically(given.out, lambda file: file.write(content))
 
 

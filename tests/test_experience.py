@@ -75,7 +75,8 @@ def test_scores_of_tasks():
         [0, 0, 0, 0, 1],
     )
     assert list(gb.tasks.Survive(3).score(log)) == [2, 3] and not gb.tasks.Survive(3).is_met([2, 3])
-    assert gb.tasks.Survive(3, spared=1).is_confirmed([2, 3]) and gb.tasks.Survive(3).is_refuted([2, 3])
+    assert gb.tasks.Survive(3).is_confirmed([3, 3]) and gb.tasks.Survive(3).is_refuted([2, 3])
+    assert gb.tasks.Survive(3, lasting=9).is_met([3, 3]) and gb.tasks.Survive(3, lasting=9).is_refuted([9, 8])
     assert list(gb.tasks.Reach(within=2, length=9).score(log)) == [-2, -9]
     assert list(gb.tasks.Earn(at_least=0).score(log)) == [3, 12]
 

@@ -130,6 +130,7 @@ class Doubtful(gb.tasks.Task):
     verdicts: list
     length: int = 5
     confirmations: int = 4
+    confirming_length = 7
 
     def score(self, log):
         return gb.tasks.lengths(log).astype(float)
@@ -146,7 +147,7 @@ def test_solved_is_said_only_when_confirmed():
         gb.environments.CartPole(), key=0, sweeps=5, task=Doubtful([False, True, None]), recipe=QUICK
     )
     assert found.status is gb.PolicyStatus.SOLVED and found.sweeps == 2
-    assert list(found.confirmed) == [5.0] * 4 and found.transitions["confirmation"] == 2 * 4 * 5
+    assert list(found.confirmed) == [7.0] * 4 and found.transitions["confirmation"] == 2 * 4 * 7
     never = gb.policy_iteration(
         gb.environments.CartPole(), key=0, sweeps=2, task=Doubtful([False] * 2), recipe=QUICK
     )
@@ -189,7 +190,8 @@ def test_every_simulated_step_is_counted(monkeypatch):
 @pytest.mark.slow
 def test_cart_pole_is_solved_and_the_policy_plays_in_gymnasium():
     found = gb.policy_iteration(gb.environments.CartPole(), key=0)
-    assert found.succeeded and len(found.confirmed) == 8 and found.transitions["confirmation"] >= 8 * 300
+    assert found.succeeded and list(found.confirmed) == [2000.0] * 2
+    assert found.transitions["confirmation"] >= 2 * 2000
     theirs = gymnasium.make("CartPole-v1")
     seen, _ = theirs.reset(seed=1)
     total, over = 0.0, False

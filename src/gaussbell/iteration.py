@@ -281,15 +281,10 @@ class _Run:
     def _fresh(self, sweep: int) -> Any:
         return self.draw(jax.random.fold_in(self.weights_key, sweep + 1))
 
-    def _play(self, policy: Greedy, number: int, purpose: str, start: Any = None) -> Log:
-        return self.seen.play(
-            policy,
-            self.recipe.rollouts,
-            self.task.length,
-            purpose,
-            key=jax.random.fold_in(self.play_key, number),
-            start=start,
-        )
+    def _play(self, policy: Greedy, number: int, purpose: str, **options: Any) -> Log:
+        length = self.task.confirming_length if purpose == "confirmation" else self.task.length
+        key = jax.random.fold_in(self.play_key, number)
+        return self.seen.play(policy, self.recipe.rollouts, length, purpose, key=key, **options)
 
     def _confirm(self, now: _Kept, sweep: int) -> np.ndarray:
         """The scores of fresh episodes, played until they are enough or speak against the policy."""
@@ -297,7 +292,7 @@ class _Run:
         for number in range(-(-self.task.confirmations // batch)):
             label = 10**6 + 1000 * sweep + number
             start = self.task.starts(self.seen.env, batch, jax.random.fold_in(self.play_key, label))
-            log = self._play(now.policy, label, "confirmation", start)
+            log = self._play(now.policy, label, "confirmation", start=start)
             scores = np.append(scores, self.task.score(log))
             if self.task.is_refuted(scores):
                 # Where it failed is what the next fit should see.

@@ -45,6 +45,11 @@ class Task(eqx.Module):
         read_count("length", self.length, 1)
         read_count("confirmations", self.confirmations, 1)
 
+    @property
+    def confirming_length(self) -> int:
+        """How many steps an episode that is to confirm a policy may take."""
+        return self.length
+
     @abc.abstractmethod
     def score(self, log: Log) -> Float[np.ndarray, " E"]:
         """A number for each episode, the larger the better."""
@@ -76,19 +81,24 @@ def _falls_short(scores: Any, wanted: float) -> bool:
 class Survive(Task):
     """Go on for `length` steps without failing.
 
-    Roll-outs start where the environment starts. If `reach` is given and the state can be set, confirming
-    episodes start anywhere within ± `reach` of there: the same number of steps then says far more, and
-    `spared` of them may fail.
+    Roll-outs start where the environment starts. Confirming episodes go on for `lasting` steps if that is
+    given: who drifts away slowly fails in a few long ones, and passes many short ones. If `reach` is given
+    and the state can be set, they start anywhere within ± `reach` of where the environment starts.
 
     >>> import gaussbell as gb
-    >>> gb.tasks.Survive(500).is_met([500, 500, 499])
-    False
+    >>> task = gb.tasks.Survive(500, lasting=2000)
+    >>> task.is_met([500, 500]), task.is_confirmed([2000, 1400])
+    (True, False)
     """
 
     length: int = 500
     reach: tuple[float, ...] | None = None
     confirmations: int = 8
-    spared: int = 0
+    lasting: int | None = None
+
+    @property
+    def confirming_length(self) -> int:
+        return self.lasting or self.length
 
     def score(self, log: Log) -> Float[np.ndarray, " E"]:
         return lengths(log).astype(float)
@@ -100,7 +110,7 @@ class Survive(Task):
         return not self.is_refuted(scores)
 
     def is_refuted(self, scores: Any) -> bool:
-        return int((np.asarray(scores) < self.length).sum()) > self.spared
+        return bool((np.asarray(scores) < self.confirming_length).any())
 
     def starts(self, env: Any, count: int, key: PRNGKeyArray | int) -> Float[np.ndarray, "E d"] | None:
         if self.reach is None or not hasattr(env, "initial"):

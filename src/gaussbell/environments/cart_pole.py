@@ -47,7 +47,7 @@ class CartPole(Environment):
     low = np.array([-FARTHEST, -3.0, -STEEPEST, -3.5])
     high = -low
     actions = DiscreteActions(2)
-    task = Survive(500, reach=(1.0, 0.5, 0.1, 0.5), spared=1)
+    task = Survive(500, reach=(1.0, 0.5, 0.1, 0.5), confirmations=2, lasting=2000)
     num_actions = 2
 
     @property

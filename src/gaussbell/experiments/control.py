@@ -35,7 +35,7 @@ OURS = "Levenberg-Marquardt"
 class Settings(NamedTuple):
     """What is run."""
 
-    cart_seeds: tuple[int, ...] = tuple(range(2000, 2020))
+    cart_seeds: tuple[int, ...] = tuple(range(2100, 2120))
     other_seeds: tuple[int, ...] = tuple(range(1100, 1110))
     sweeps: int = 40
     fresh_starts: int = 1000
