@@ -30,7 +30,7 @@ format: $(READY)
 # Half an hour on 2 cores; `make bench BENCH=docs/bench` renews what the README shows.
 BENCH ?= runs/bench
 bench: .venv/.bench
-	$(BIN)/python benchmarks/step_time.py --out $(BENCH)
+	$(BIN)/gaussbell bench --out $(BENCH)
 	$(BIN)/python benchmarks/peers.py --out $(BENCH)
 	$(BIN)/python benchmarks/minibatches.py --out $(BENCH)
 	$(BIN)/python benchmarks/seeds.py --out $(BENCH)

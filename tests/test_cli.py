@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import gaussbell as gb
 from gaussbell import cli
+from gaussbell.experiments import step_time
 
 runner = CliRunner()
 
@@ -110,6 +111,16 @@ def test_mountain_car(tmp_path, monkeypatch):
     record = json.loads((tmp_path / "record.json").read_text())
     assert len(record["true"]) == 12 and (tmp_path / "value.png").read_bytes().startswith(b"\x89PNG")
     assert record["result"]["relative_error"] < 1
+
+
+def test_bench(tmp_path, monkeypatch):
+    small = step_time.Settings((step_time.Size((2, 3, 1), 10, 2),), turns=1, seconds_a_turn=0.0)
+    monkeypatch.setattr(step_time, "Settings", lambda: small)
+    result = runner.invoke(cli.app, ["bench", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "13 parameters, 10 rows" in result.stdout and "dogleg" in result.stdout
+    (size,) = json.loads((tmp_path / "step_time.json").read_text())["results"]
+    assert size["milliseconds"]["Gauss-Newton"] > 0 and size["milliseconds"][step_time.FLOOR] > 0
 
 
 @pytest.fixture

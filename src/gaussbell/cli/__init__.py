@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check, report, watch."""
+"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check, report, watch, bench."""
 
 import enum
 import sys
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import gaussbell as gb
+from gaussbell.cli.bench import bench_steps
 from gaussbell.cli.diagnose import diagnose_file
 from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.mountain_car import evaluate_mountain_car
@@ -24,6 +25,7 @@ from gaussbell.cli.reproduce import (
 )
 from gaussbell.cli.screen import check_writable, escape, notes, screen
 from gaussbell.cli.star import Method, evaluate_star
+from gaussbell.experiments import step_time
 from gaussbell.experiments.scale import Scale
 
 app = typer.Typer(
@@ -279,6 +281,17 @@ def watch(
     It reads the folder and changes nothing.
     """
     watch_folder(folder, host=host, port=port, show=show)
+
+
+@app.command()
+def bench(
+    out: Annotated[Path | None, typer.Option(help="Write step_time.json to this folder.")] = None,
+) -> None:
+    """Time one step of each method on this machine, beside the BLAS time of the same flops.
+
+    A minute. optimistix is timed too if it is installed. `gaussbell report` draws the record.
+    """
+    bench_steps(out, step_time.Settings())
 
 
 def main() -> None:

@@ -187,7 +187,7 @@ def _record_section(
             settings = {name.replace("_", " "): json.dumps(part) for name, part in record["settings"].items()}
             return title, [*draw(record, command), Facts(settings, "Settings")]
         if path.name == "step_time.json":
-            return "Speed", list(beyond.chart_step_time(record, "make bench"))
+            return "Speed", list(beyond.chart_step_time(record, f"gaussbell bench --out {path.parent}"))
         return _run_section(path, record, kept)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         return path.name, [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]
