@@ -192,9 +192,9 @@ def test_the_page_of_an_evaluation_of_a_chain():
     }
     page = page_of_evaluation(record, diagnosis)
     titles = [chart.title for chart in items_of(page, Chart)]
-    assert titles == ["Convergence", "Value by state", "Residual by state", "Spectrum of the Jacobians"]
+    assert titles == ["Value by state", "Residual by state", "Convergence", "Spectrum of the Jacobians"]
     assert any(words.tone == "good" and "trusted" in words.text for words in items_of(page, Words))
-    convergence = items_of(page, Chart)[0].series[0].columns["y"]
+    convergence = items_of(page, Chart)[2].series[0].columns["y"]
     assert np.array_equal(convergence, losses)
 
 

@@ -19,8 +19,8 @@ from gaussbell.precision import double_throughout
 from gaussbell.transitions import Transitions
 
 LANDSCAPE_STEPS = 200
-SLICE_POINTS = 41
-"""Points of a slice along each axis."""
+SLICE_POINTS, MAP_POINTS = 41, 101
+"""Points of a slice along each axis, and of the one map of a state of two parts."""
 MOST_AXES = 4
 """Slices show the axes along which the value changes most, so many."""
 MOST_ACTIONS = 5
@@ -140,7 +140,8 @@ def _slices(network: Any, data: Transitions) -> list[dict[str, Any]]:
     states = np.asarray(data.state)
     centre = np.median(states, axis=0)
     low, high = np.quantile(states, [0.005, 0.995], axis=0)
-    axes = [np.linspace(a, b, SLICE_POINTS) for a, b in zip(low, high, strict=True)]
+    count = MAP_POINTS if len(centre) <= 2 else SLICE_POINTS
+    axes = [np.linspace(a, b, count) for a, b in zip(low, high, strict=True)]
     actions = _actions(data)
 
     def value(points: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -148,7 +149,7 @@ def _slices(network: Any, data: Transitions) -> list[dict[str, Any]]:
 
     changes = []
     for k, axis in enumerate(axes):
-        line = np.tile(centre, (SLICE_POINTS, 1))
+        line = np.tile(centre, (count, 1))
         line[:, k] = axis
         changes.append(float(np.ptp(value(line, actions[0]))))
     chosen = sorted(np.argsort(changes)[::-1][:MOST_AXES].tolist())
@@ -159,11 +160,11 @@ def _slices(network: Any, data: Transitions) -> list[dict[str, Any]]:
         ]
     slices = []
     for first, second in itertools.combinations(chosen, 2):
-        points = np.tile(centre, (SLICE_POINTS**2, 1))
-        points[:, first] = np.repeat(axes[first], SLICE_POINTS)
-        points[:, second] = np.tile(axes[second], SLICE_POINTS)
+        points = np.tile(centre, (count**2, 1))
+        points[:, first] = np.repeat(axes[first], count)
+        points[:, second] = np.tile(axes[second], count)
         for action in actions:
-            table = value(points, action).reshape(SLICE_POINTS, SLICE_POINTS)
+            table = value(points, action).reshape(count, count)
             slices.append(
                 {"axes": [first, second], "action": action}
                 | {"x": axes[first], "y": axes[second], "value": table.T}

@@ -11,10 +11,16 @@ from gaussbell.report.parts import Axis, Chart, Control, Facts, Item, Series, Ta
 SPECTRA = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
 
 
-def describe_trust(diagnosis: Mapping[str, Any]) -> list[Item]:
-    items: list[Item] = []
-    for name, one in diagnosis["trust"].items():
-        items.append(Words(f"By {name}: {_after(one['sentence'])}", "good" if one["trusted"] else "bad"))
+def describe_verdicts(diagnosis: Mapping[str, Any]) -> list[Item]:
+    """What each witness says of the value."""
+    return [
+        Words(f"By {name}: {_after(one['sentence'])}", "good" if one["trusted"] else "bad")
+        for name, one in diagnosis["trust"].items()
+    ]
+
+
+def describe_checks(diagnosis: Mapping[str, Any]) -> Facts:
+    """What the rows and the Jacobian say about it."""
     checks, bellman = diagnosis["checks"], diagnosis["spectra"]["bellman"]
     enough = checks["parameters"] >= checks["rows"]
     full = bellman["rank"] == bellman["rows"]
@@ -35,10 +41,11 @@ def describe_trust(diagnosis: Mapping[str, Any]) -> list[Item]:
         )
     if checks.get("certificate") is not None:
         facts["certificate"] = f"no value is off by more than {checks['certificate']:.3g}"
-    return [*items, Facts(facts, "Can the value be trusted?")]
+    return Facts(facts, "Behind the verdict")
 
 
 def describe_maps(maps: Mapping[str, Any] | None, command: str) -> list[Item]:
+    """The value, the residual and the estimated error over the states."""
     if not maps:
         return []
     if "exact" in maps:
@@ -157,13 +164,15 @@ def _rows(maps: Mapping[str, Any], names: list[str], command: str) -> list[Chart
 
 
 def describe_spectra(diagnosis: Mapping[str, Any], command: str) -> list[Item]:
+    """Singular values of the Jacobians, and their ranks."""
     series = []
     for name, colour in spread_colours(list(SPECTRA)).items():
         values = np.array(diagnosis["spectra"][name]["values"], float)
         values = np.where(values > 1e-17 * values.max(initial=0), values, np.nan)
         label = SPECTRA[name]
         columns = {"x": np.arange(1.0, len(values) + 1), "y": values}
-        series.append(Series(label, "line", columns, {"Jacobian": label}, colour))
+        dash = "dash" if name == "bellman" else "solid"  # it often runs along the first
+        series.append(Series(label, "line", columns, {"Jacobian": label}, colour, dash))
     rows = [
         [
             SPECTRA[name],
@@ -192,6 +201,7 @@ def describe_spectra(diagnosis: Mapping[str, Any], command: str) -> list[Item]:
 
 
 def describe_landscape(seen: Mapping[str, Any] | None, command: str) -> list[Item]:
+    """The loss on a slice, with the paths of methods."""
     if not seen:
         return []
     loss = np.log10(np.maximum(np.array(seen["loss"], float), 1e-30)).astype(np.float32)

@@ -5,57 +5,49 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.report.diagnosis import (
-    describe_landscape,
-    describe_maps,
-    describe_spectra,
-    describe_trust,
-)
-from gaussbell.report.parts import (
-    COLOURS,
-    Axis,
-    Chart,
-    Control,
-    Facts,
-    Item,
-    Series,
-    Words,
-)
+from gaussbell.report import diagnosis as diagnosis_parts
+from gaussbell.report.parts import COLOURS, Axis, Chart, Control, Facts, Item, Series, Words
+
+NAMES = {"msbe": "NMSBE", "simulated": "simulated steps", "spread": "standard deviation of the value"}
+"""What results are called, where their key does not say it."""
 
 
 def describe(
     record: Mapping[str, Any] | None, diagnosis: Mapping[str, Any] | None, command: str
 ) -> list[Item]:
-    """What was asked, what came out, and the pictures of it."""
-    items: list[Item] = []
-    if record is not None:
-        items += _outcome(record)
+    """How it ended, whether to trust it, the pictures, and what was asked."""
+    verdicts = [] if diagnosis is None else diagnosis_parts.describe_verdicts(diagnosis)
+    if record is None:
+        items: list[Item] = verdicts
+    else:
+        items = [*_outcome(record), *verdicts, _result(record)]
+        items += _estimate(record, command) + _truth(record, command)
     if diagnosis is not None:
-        items += describe_trust(diagnosis)
-    if record is not None:
-        items += _estimate(record, command) + _convergence(record.get("history"), command)
-        items += _truth(record, command)
+        items += diagnosis_parts.describe_maps(diagnosis.get("maps"), command)
+        items.append(diagnosis_parts.describe_checks(diagnosis))
+    known = {} if record is None else record.get("history", {})
+    if not known and diagnosis is not None:
+        known = {"msbe": diagnosis["fit"].get("losses")}
+    items += _convergence(known, command)
     if diagnosis is not None:
-        if record is None or "history" not in record:
-            items += _convergence({"msbe": diagnosis["fit"].get("losses")}, command)
-        items += describe_maps(diagnosis.get("maps"), command)
-        items += describe_spectra(diagnosis, command)
-        items += describe_landscape(diagnosis.get("landscape"), command)
+        items += diagnosis_parts.describe_spectra(diagnosis, command)
+        items += diagnosis_parts.describe_landscape(diagnosis.get("landscape"), command)
+    if record is not None:
+        settings = {name.replace("_", " "): _text(value) for name, value in record["settings"].items()}
+        items.append(Facts(settings, "Settings"))
     return items
 
 
 def _outcome(record: Mapping[str, Any]) -> list[Item]:
     result = record["result"]
     good = result.get("status") in ("CONVERGED", "HELD_OUT", "STALLED")
-    told = {name.replace("_", " "): _text(value) for name, value in result.items() if _is_short(value)}
     items: list[Item] = [Words(result["message"], "good" if good else "fair")] if "message" in result else []
-    items += [Words(warning, "bad") for warning in result.get("warnings", ())]
-    settings = {name.replace("_", " "): _text(value) for name, value in record["settings"].items()}
-    return [
-        *items,
-        Facts({k: v for k, v in told.items() if k != "message"}, "Result"),
-        Facts(settings, "Settings"),
-    ]
+    return items + [Words(warning, "bad") for warning in result.get("warnings", ())]
+
+
+def _result(record: Mapping[str, Any]) -> Facts:
+    result = {k: v for k, v in record["result"].items() if _is_short(v) and k not in ("message", "status")}
+    return Facts({NAMES.get(k, k.replace("_", " ")): _number(v) for k, v in result.items()}, "Result")
 
 
 def _convergence(history: Mapping[str, Any] | None, command: str) -> list[Item]:
@@ -181,6 +173,10 @@ def _truth(record: Mapping[str, Any], command: str) -> list[Item]:
 
 def _is_short(value: Any) -> bool:
     return not isinstance(value, list | dict)
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if type(value) is int else _text(value)
 
 
 def _text(value: Any) -> str:
