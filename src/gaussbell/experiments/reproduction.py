@@ -21,7 +21,7 @@ from gaussbell.experiments import (
     trust,
 )
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Study, Verdict
+from gaussbell.experiments.study import Study, count_verdicts
 
 PAPER: dict[str, Study] = {
     module.STUDY.name: module.STUDY
@@ -111,14 +111,12 @@ def expect(scale: str, found: Mapping[str, str]) -> Path:
 def page(record: Mapping[str, Any], folder: str) -> str:
     """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
     held = list(verdicts(record["studies"]).values())
-    plural = {Verdict.HOLDS: "hold", Verdict.IN_PART: "hold in part", Verdict.FAILS: "do not hold"}
-    counts = ", ".join(f"{held.count(verdict)} {words}" for verdict, words in plural.items())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
     title, about, target = _HEADS[record["studies"].keys() <= DIAGNOSTICS.keys()]
     lines = [
         f"# {title}",
         "",
-        f"{about} Of {len(held)} claims: {counts}.",
+        f"{about} Of {count_verdicts(held)}",
         "",
         f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {target}` writes this page anew.",
         "",

@@ -1,7 +1,7 @@
 """A study of the paper: its claims, its cells at each scale, how a cell is measured, checked and drawn."""
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,14 @@ class Verdict(enum.StrEnum):
     HOLDS = "holds"
     IN_PART = "holds in part"
     FAILS = "does not hold"
+
+
+def count_verdicts(verdicts: Sequence[str]) -> str:
+    """How many claims got which verdict, in words."""
+    plural = {Verdict.HOLDS: "hold", Verdict.IN_PART: "hold in part", Verdict.FAILS: "do not hold"}
+    counts = {verdict: list(verdicts).count(verdict) for verdict in Verdict}
+    told = [f"{count} {verdict if count == 1 else plural[verdict]}" for verdict, count in counts.items()]
+    return f"{len(verdicts)} claims: {', '.join(told)}."
 
 
 class Claim(NamedTuple):

@@ -48,7 +48,7 @@ def find(paths: Sequence[Path]) -> Found:
             for file in sorted(path.rglob("*.json"))
             if "cells" not in file.parts and not file.name.startswith(".")
         ]
-    return Found(sorted(dict.fromkeys(folders), key=_reading_order), list(dict.fromkeys(files)))
+    return Found(list(dict.fromkeys(folders)), list(dict.fromkeys(files)))
 
 
 def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: None) -> Page:
@@ -58,7 +58,6 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
     """
     found = find(paths)
     anchors = _Anchors()
-    sections: list[Section] = []
     swept: list[sweeps.SweepReport] = []
     trouble: list[str] = []
     for folder in found.sweeps:
@@ -68,13 +67,11 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
         if data is not None:
             report = sweeps.describe(folder, data, anchors.take(folder.name), known_total(folder))
             swept.append(report)
-            sections.append(report.section)
     told, kept = _read_records(found.records)
     trouble += told
-    for report in _verdicts_alone(kept, found.sweeps, anchors, trouble):
-        swept.append(report)
-        sections.append(report.section)
-    sections += _record_sections(kept, anchors)
+    swept += _verdicts_alone(kept, found.sweeps, anchors, trouble)
+    swept.sort(key=lambda report: _reading_order(report.name))
+    sections = [*(report.section for report in swept), *_record_sections(kept, anchors)]
     if not sections and not trouble:
         where = ", ".join(map(str, paths))
         raise ValueError(
@@ -227,9 +224,9 @@ def command_of(record: Mapping[str, Any]) -> str:
     return " ".join([*words, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())])
 
 
-def _reading_order(folder: Path) -> tuple[int, str]:
+def _reading_order(name: str) -> int:
     known = list(CHARTS)
-    return (known.index(folder.name) if folder.name in known else len(known), str(folder))
+    return known.index(name) if name in known else len(known)
 
 
 class _Anchors:

@@ -46,8 +46,11 @@ def _outcome(record: Mapping[str, Any]) -> list[Item]:
 
 
 def _result(record: Mapping[str, Any]) -> Facts:
-    result = {k: v for k, v in record["result"].items() if _is_short(v) and k not in ("message", "status")}
-    return Facts({NAMES.get(k, k.replace("_", " ")): _number(v) for k, v in result.items()}, "Result")
+    rows = {}
+    for key, value in record["result"].items():
+        if _is_short(value) and key not in ("message", "status"):
+            rows[NAMES.get(key) or key.replace("_", " ")] = _number(value)
+    return Facts(rows, "Result")
 
 
 def _convergence(history: Mapping[str, Any] | None, command: str) -> list[Item]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gaussbell.experiments.study import count_verdicts
 from gaussbell.report import sweeps
 from gaussbell.report.parts import Axis, Badge, Chart, Colour, Item, Link, Section, Series, Table, Words
 
@@ -16,9 +17,7 @@ def describe_all(
     items: list[Item] = [Words(line, "bad") for line in trouble]
     claims = [(report, *pair) for report in swept for pair in report.claims]
     if claims:
-        verdicts = [str(finding.verdict) for _, _, finding in claims]
-        counts = ", ".join(f"{verdicts.count(name)} {name}" for name in sweeps.TONES)
-        items.append(Words(f"{len(claims)} claims: {counts}."))
+        items.append(Words(count_verdicts([finding.verdict for _, _, finding in claims])))
         items.append(_count_verdicts([report for report in swept if report.claims]))
         rows = [
             [

@@ -52,11 +52,9 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     whole = total is not None and count >= total
     command = _command(folder, study, scale, about)
     claims = study.findings(data) if study is not None and whole else []
-    title = (
-        study.title
-        if study is not None
-        else str(about.get("title") or about.get("experiment") or folder.name)
-    )
+    title = str(about.get("title") or about.get("experiment") or folder.name)
+    if scale is not None:
+        title = f"{title} ({scale})"
     items: list[Item] = []
     if not whole and total is not None:
         items.append(Bar("cells", count, total))
@@ -97,7 +95,7 @@ def describe_verdicts(
     facts = {"cells": f"{kept['cells']:,}, {kept['core_minutes']} core-minutes", "made by": command}
     items.append(Facts(facts, "Where it comes from"))
     cells = int(kept["cells"])
-    return SweepReport(name, Section(anchor, kept["title"], items), claims, cells, cells)
+    return SweepReport(name, Section(anchor, f"{kept['title']} ({scale})", items), claims, cells, cells)
 
 
 def planned_cells(about: dict[str, Any]) -> int | None:
