@@ -44,6 +44,8 @@ def _count_verdicts(swept: Sequence[sweeps.SweepReport]) -> Chart:
     """How many claims of each experiment got which verdict."""
     colours: dict[str, Colour] = {"holds": "green", "holds in part": "orange", "does not hold": "vermilion"}
     places = np.arange(float(len(swept)))
+    mixed = len({one.scale for one in swept}) > 1
+    names = [f"{one.name} ({one.scale})" if mixed and one.scale else one.name for one in swept]
     verdicts = [[str(finding.verdict) for _, finding in one.claims] for one in swept]
     series = [
         Series(
@@ -55,7 +57,7 @@ def _count_verdicts(swept: Sequence[sweeps.SweepReport]) -> Chart:
         "Verdicts by experiment",
         "How many claims hold, hold in part, or do not, as measured here; the table below has each.",
         "Stacked bars of the number of claims by verdict, one bar for each experiment.",
-        Axis("experiment", labels=[one.name for one in swept]),
+        Axis("experiment", labels=names),
         Axis("claims"),
         series,
         "gaussbell check",
@@ -69,4 +71,5 @@ def _state(section: Section, swept: Sequence[sweeps.SweepReport]) -> Any:
             total = "" if report.total is None else f" of {report.total}"
             return f"{report.cells}{total} cells"
     tones = [item.tone for item in section.items if isinstance(item, Words)]
-    return Badge("see what it says", "bad") if "bad" in tones else Badge("fine", "good") if tones else ""
+    said = (Badge("see what it says", "bad"), Badge("with a remark", "fair"), Badge("fine", "good"))
+    return next((badge for badge in said if badge.tone in tones), "")

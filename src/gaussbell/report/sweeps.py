@@ -40,6 +40,7 @@ class SweepReport(NamedTuple):
     claims: Sequence[Any]
     cells: int
     total: int | None
+    scale: str
 
 
 def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepReport:
@@ -67,7 +68,7 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     items.append(_settings(data))
     items.append(_origin(folder, data, command))
     name = str(about.get("experiment") or folder.name)
-    return SweepReport(name, Section(anchor, title, items), claims, count, total)
+    return SweepReport(name, Section(anchor, title, items), claims, count, total, str(scale or ""))
 
 
 def describe_verdicts(
@@ -95,7 +96,9 @@ def describe_verdicts(
     facts = {"cells": f"{kept['cells']:,}, {kept['core_minutes']} core-minutes", "made by": command}
     items.append(Facts(facts, "Where it comes from"))
     cells = int(kept["cells"])
-    return SweepReport(name, Section(anchor, f"{kept['title']} ({scale})", items), claims, cells, cells)
+    return SweepReport(
+        name, Section(anchor, f"{kept['title']} ({scale})", items), claims, cells, cells, scale
+    )
 
 
 def planned_cells(about: dict[str, Any]) -> int | None:
