@@ -4,7 +4,9 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from typer.testing import CliRunner
 import gaussbell as gb
 from gaussbell.cli import app
 from gaussbell.cli.iterate import play_episode
+from gaussbell.cli.screen import write_record
 from gaussbell.diagnosis import diagnose
 from gaussbell.evaluation_files import Evaluation
 from gaussbell.experiments import reproduction
 from gaussbell.networks import values_at
 from gaussbell.records import cell_files
-from gaussbell.report import build_page, page_of_evaluation, page_of_iteration, write_report
+from gaussbell.report import build_page, page_of_evaluation, page_of_iteration, sweeps, write_report
 from gaussbell.report.html import to_html
 from gaussbell.report.parts import Bar, Chart, Page, Picture, Scene, Section, Table, Words, to_plain
 from gaussbell.report.watch import MOST_AT_ONCE, Watcher, make_server
@@ -123,6 +126,30 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     assert len(page.trouble) == 3 and str(first) in page.trouble[0] and "record.json" in page.trouble[1]
     assert any("not a whole record" in words.text for words in items_of(page, Words))
     assert items_of(page, Chart)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"result": None}, {"history": [1], "result": {"status": "NEW"}}, {"settings": []}, {"settings": 3}],
+)
+def test_odd_records_are_named_and_files_of_others_left_out(tmp_path, odd):
+    write_sweep(tmp_path / "cells/deep/sweep")
+    gb.records.write(tmp_path / "record.json", {"command": "evaluate", "settings": {}, "result": {}} | odd)
+    gb.records.write(tmp_path / "package.json", {"command": "build"} | odd)
+    (tmp_path / "latin.json").write_bytes(b'{"name": "caf\xe9"}')
+    page = build_page([tmp_path])
+    assert [str(tmp_path / "latin.json") in line for line in page.trouble] == [True]
+    bad = [words.text for words in items_of(page, Words) if words.tone == "bad"]
+    assert len(bad) == 2 and "record.json: not a whole record" in bad[1] and items_of(page, Chart)
+
+
+@pytest.mark.parametrize("name", list(reproduction.STUDIES))
+def test_a_study_with_cells_of_another_version_gets_no_verdicts(tmp_path, name):
+    first, *_ = fill(tmp_path, name)
+    first.rename(first.with_name("older.nc"))
+    page = build_page([tmp_path])
+    assert any("older. Remove" in words.text for words in items_of(page, Words) if words.tone == "bad")
+    assert not [table for table in items_of(page, Table) if table.title == "Claims"]
 
 
 def test_nothing_there(tmp_path):
@@ -251,10 +278,45 @@ def test_the_page_of_an_iteration(tmp_path):
     assert EVIL not in to_html(page)
 
 
+def test_how_a_solve_ended_is_always_said():
+    tones = {}
+    for status in gb.Status:
+        record = {"settings": {"data": "log"}, "versions": {}, "result": {"status": status.name}}
+        (words,) = items_of(page_of_evaluation(record, None), Words)
+        assert words.text == status.value
+        tones.setdefault(words.tone, set()).add(status)
+    assert tones["good"] == {status for status in gb.Status if status.succeeded}
+    assert tones["bad"] == {gb.Status.DIVERGED, gb.Status.NOT_FINITE_AT_START}
+
+
+def test_the_goal_of_steps_is_no_time_limit():
+    sweep = {"returns": [1, 0, 2], "steps": [100, 90, 110], "msbe": 1e-3}
+    run = {"seed": 0, "status": "SOLVED", "score": 5.0, "sweeps": 1, "total": 5, "seconds": 1.0}
+    run |= {"warnings": [], "error": "", "transitions": {"training": 5}, "history": [sweep]}
+    record = {"settings": {"problem": "x"}, "versions": {}, "runs": [run]}
+    for task, goal in (
+        ({"kind": "Earn", "at_least": -110, "length": 200}, {"return of an episode": -110.0}),
+        ({"kind": "Survive", "length": 500}, {"steps of an episode": 500.0}),
+        ({"kind": "Reach", "within": 110, "length": 200}, {"steps of an episode": 110.0}),
+    ):
+        chart = items_of(page_of_iteration(record | {"task": task}, None), Chart)[0]
+        drawn = {one.facets["quantity"]: one.columns["y"][0] for one in chart.series if one.label == "goal"}
+        assert drawn == goal
+
+
+def test_a_new_record_takes_the_old_diagnosis_away(tmp_path):
+    (tmp_path / "diagnosis.json").write_text("{}")
+    write_record(tmp_path, {"command": "evaluate"}, {})
+    assert not (tmp_path / "diagnosis.json").exists() and (tmp_path / "record.json").exists()
+
+
 def test_evaluate_and_iterate_refuse_a_report_that_cannot_be_written(tmp_path):
     for words in (["evaluate", "star"], ["iterate", "cart-pole"]):
         told = CliRunner().invoke(app, [*words, "--report", str(tmp_path)])
         assert isinstance(told.exception, ValueError) and "this is a folder" in str(told.exception)
+        (tmp_path / "file").touch()
+        told = CliRunner().invoke(app, [*words, "--report", str(tmp_path / "file/report.html")])
+        assert isinstance(told.exception, ValueError) and "cannot be made a folder" in str(told.exception)
 
 
 def test_the_records_of_the_documents_make_a_report():
@@ -325,6 +387,45 @@ def test_a_large_folder_fills_in_and_damaged_cells_are_named(tmp_path):
     paths[0].write_bytes(b"cut")
     assert watcher.look() and any(str(paths[0]) in words.text for words in items_of(watcher.page(), Words))
     assert watcher.draw() and items_of(watcher.page(), Chart) and not watcher.draw()
+
+
+def test_the_live_page_follows_what_changes_and_what_goes(tmp_path):
+    watcher = Watcher(tmp_path)
+    write_sweep(tmp_path / "first")
+    write_sweep(tmp_path / "second", ("c",))
+    assert watcher.look() and watcher.draw()
+    anchors = [section.anchor for section in watcher.page().sections]
+    assert len(set(anchors)) == 3
+    again = xarray.Dataset({"score": 7.0, "path": ("step", np.arange(3.0))})
+    path = tmp_path / "second/cells/cell0.nc"
+    cell_files.write_cell(path, {"name": "c", "number": 0}, again, about={}, seconds=0.5)
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 10**9))
+    assert watcher.look() and watcher.draw()
+    assert items_of(watcher.page(), Chart)[1].series[0].columns["y"].tolist() == [7.0]
+    shutil.rmtree(tmp_path / "first")
+    assert watcher.look() and watcher.draw()
+    assert [section.anchor for section in watcher.page().sections] == [anchors[0], anchors[2]]
+    write_sweep(tmp_path / "third", ("d",))
+    assert watcher.look() and watcher.draw()
+    assert len({section.anchor for section in watcher.page().sections}) == 3
+
+
+def test_one_bad_sweep_does_not_stop_the_live_page(tmp_path, monkeypatch):
+    write_sweep(tmp_path / "bad")
+    write_sweep(tmp_path / "good")
+    describe = sweeps.describe
+
+    def fails(folder, *others):
+        if folder.name == "bad":
+            raise KeyError("score")
+        return describe(folder, *others)
+
+    monkeypatch.setattr(sweeps, "describe", fails)
+    watcher = Watcher(tmp_path)
+    assert watcher.look() and watcher.draw() and items_of(watcher.page(), Chart)
+    assert any("do not go together: KeyError" in words.text for words in items_of(watcher.page(), Words))
+    monkeypatch.setattr(Path, "rglob", lambda *_: (_ for _ in ()).throw(FileNotFoundError()))
+    assert not watcher.look() and items_of(watcher.page(), Chart)
 
 
 def test_an_address_that_is_taken(serving):

@@ -135,6 +135,10 @@ def test_names_are_shown_and_not_run(driver, report):
         "return [...document.querySelectorAll('.plot text')].map((one) => one.textContent).join(' ')"
     )
     assert "<img src=x" in plotted  # as letters, on an axis of the sweep with wicked names
+    chart = figure(driver, "Numbers by setting")
+    assert len(chart.find_elements("css selector", "path.box")) == 2
+    ticks = [tick.text for tick in chart.find_elements("css selector", ".xtick text")]
+    assert "plain" in ticks and any(tick.startswith("<img src=x") for tick in ticks)
 
 
 def test_toggles_change_the_plot(driver, report):

@@ -177,7 +177,7 @@ def _actions(data: Transitions) -> np.ndarray:
     if data.action is None:
         return np.zeros((1, 0))
     found = np.unique(np.asarray(data.action).reshape(len(data), -1), axis=0)
-    return found if len(found) <= MOST_ACTIONS else np.median(found, axis=0, keepdims=True)
+    return found if len(found) <= MOST_ACTIONS else found[[len(found) // 2]]
 
 
 def _opinion(one: Trust) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussbell import records
-from gaussbell.cli.screen import escape, notes
+from gaussbell.cli.screen import DIAGNOSIS, check_writable, escape, notes
 from gaussbell.diagnosis import diagnose
 from gaussbell.evaluation_files import Evaluation
 
@@ -21,6 +21,7 @@ def check_report(path: Path | None, option: str = "--report") -> None:
 
     if path.is_dir():
         raise ValueError(f"{option} {path}: this is a folder; give the name of an .html file.")
+    check_writable(path.parent, f"{option} {path}")
     plotly_script()
 
 
@@ -54,7 +55,7 @@ def report_evaluation(
         diagnosis = diagnose(kept, key=key, landscape=False, tell=status.update)
         write_report(page_of_evaluation(record, diagnosis), path)
     if out is not None:
-        records.write(out / "diagnosis.json", diagnosis)
+        records.write(out / DIAGNOSIS, diagnosis)
     _tell(path)
 
 
@@ -66,7 +67,7 @@ def report_iteration(
 
     write_report(page_of_iteration(record, diagnosis), path)
     if out is not None and diagnosis is not None:
-        records.write(out / "diagnosis.json", diagnosis)
+        records.write(out / DIAGNOSIS, diagnosis)
     _tell(path)
 
 

@@ -14,6 +14,9 @@ from rich.table import Table
 import gaussbell as gb
 from gaussbell import records
 
+RECORD, DIAGNOSIS = "record.json", "diagnosis.json"
+"""Files that a run writes, and that a report puts together."""
+
 screen = Console()
 notes = Console(stderr=True)
 
@@ -58,9 +61,11 @@ def write_record(
     out: Path,
     record: dict[str, Any],
     drawings: dict[str, Callable[[Any, dict], Any]],
-    name: str = "record.json",
+    name: str = RECORD,
 ) -> None:
     """The record, and the figures that each `draw(figures, record)` makes of it, if matplotlib is there."""
+    if name == RECORD:
+        (out / DIAGNOSIS).unlink(missing_ok=True)  # of what the folder held before
     path = records.write(out / name, record)
     written = [str(path)]
     try:
@@ -75,16 +80,20 @@ def write_record(
     notes.print(f"Wrote {escape(told)}.", highlight=False, soft_wrap=True)
 
 
-def check_writable(out: Path | None) -> None:
-    """Raise before the work, not after it, if the output folder cannot be written to."""
+def check_writable(out: Path | None, option: str | None = None) -> None:
+    """Raise before the work, not after it, if the output folder cannot be written to.
+
+    `option`, what the user typed for it, where that is not `--out` and the folder.
+    """
     if out is None:
         return
+    option = option or f"--out {out}"
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out {out}: cannot be made a folder ({error.strerror}).") from error
+        raise ValueError(f"{option}: cannot be made a folder ({error.strerror}).") from error
     if not os.access(out, os.W_OK):
-        raise ValueError(f"--out {out}: the folder cannot be written to; choose another.")
+        raise ValueError(f"{option}: the folder cannot be written to; choose another.")
 
 
 def escape(text: str) -> str:

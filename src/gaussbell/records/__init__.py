@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Any]:
     """Read a record; ValueError if the file is not a whole one."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"path={path}: not a whole JSON record ({error}); make it anew.") from error
     if not isinstance(record, dict):
         raise ValueError(f"path={path}: a record is a JSON object; this is a {type(record).__name__}.")

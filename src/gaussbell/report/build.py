@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ def find(paths: Sequence[Path]) -> Found:
         files += [
             file
             for file in sorted(path.rglob("*.json"))
-            if "cells" not in file.parts and not file.name.startswith(".")
+            if "cells" not in file.relative_to(path).parts and not file.name.startswith(".")
         ]
     return Found(list(dict.fromkeys(folders)), list(dict.fromkeys(files)))
 
@@ -62,11 +63,14 @@ def build_page(paths: Sequence[Path], tell: Callable[[str], None] = lambda _: No
     trouble: list[str] = []
     for folder in found.sweeps:
         tell(f"{folder}: reading cells")
-        data, lost = read_cells(folder)
-        trouble += lost
-        if data is not None:
-            report = sweeps.describe(folder, data, anchors.take(folder.name), known_total(folder))
-            swept.append(report)
+        try:
+            data, lost = read_cells(folder)
+            trouble += lost
+            if data is not None:
+                anchor = anchors.take(folder.name)
+                swept.append(sweeps.describe(folder, data, anchor, known_total(folder)))
+        except sweeps.MALFORMED as error:
+            trouble.append(f"{folder}: its cells do not go together: {type(error).__name__}: {error}")
     told, kept = _read_records(found.records)
     trouble += told
     swept += _verdicts_alone(kept, found.sweeps, anchors, trouble)
@@ -155,7 +159,7 @@ def _verdicts_alone(
                 folder = path.parent / name
                 if folder not in folders:
                     yield sweeps.describe_verdicts(folder, name, record["scale"], study, anchors.take(name))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except sweeps.MALFORMED as error:
             trouble.append(f"{path}: not a whole record: {type(error).__name__}: {error}")
 
 
@@ -186,7 +190,7 @@ def _record_section(
         if path.name == "step_time.json":
             return "Speed", list(beyond.chart_step_time(record, f"gaussbell bench --out {path.parent}"))
         return _run_section(path, record, kept)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except sweeps.MALFORMED as error:
         return path.name, [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]
 
 
@@ -194,11 +198,10 @@ def _run_section(
     path: Path, record: Mapping[str, Any], kept: Mapping[Path, Mapping[str, Any]]
 ) -> tuple[str, list[Item]] | None:
     """The same for an evaluation, an iteration, or a diagnosis without either of them."""
-    kind, command, diagnosis = (
-        record.get("command"),
-        command_of(record),
-        kept.get(path.parent / "diagnosis.json"),
-    )
+    kind = record.get("command")
+    if kind not in ("evaluate", "iterate", "diagnose"):
+        return None
+    command, diagnosis = command_of(record), kept.get(path.parent / "diagnosis.json")
     if kind == "evaluate":
         name = record["settings"].get("problem") or record["settings"].get("data")
         return f"Policy evaluation: {name}", evaluation.describe(record, diagnosis, command)
@@ -206,7 +209,7 @@ def _run_section(
         items = iteration.describe(record, command)
         items += [] if diagnosis is None else evaluation.describe(None, diagnosis, command)
         return f"Policy iteration: {record['settings']['problem']}", items
-    if kind == "diagnose" and path.parent / "record.json" not in kept:
+    if path.parent / "record.json" not in kept:
         return f"Diagnosis: {path.parent.name}", evaluation.describe(None, record, command)
     return None
 
@@ -215,13 +218,15 @@ def command_of(record: Mapping[str, Any]) -> str:
     """The command line that makes the record of an evaluation, an iteration or a diagnosis."""
     settings = dict(record.get("settings", {}))
     words = ["gaussbell", str(record.get("command"))]
-    words += [str(settings.pop(name)) for name in ("problem", "file") if settings.get(name) is not None][:1]
+    words += [str(settings.pop(name)) for name in ("file", "problem") if settings.get(name) is not None][:1]
     options = {
         name: value
         for name, value in settings.items()
         if value is not None and name not in ("sizes", "grid", "problem")
     }
-    return " ".join([*words, *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())])
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
 
 
 def _reading_order(name: str) -> int:

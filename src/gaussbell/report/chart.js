@@ -54,8 +54,8 @@ class ChartView {
     this.caption.textContent = item.caption;
     this.command.textContent = item.command;
     this.plot.setAttribute("aria-label", item.alt);
-    this.numbers.open = false;
     this.numbers.querySelectorAll(":scope > :not(summary)").forEach((old) => old.remove());
+    fillTable(this.numbers, item);
     this.offer();
     this.redraw();
   }
@@ -284,6 +284,7 @@ class ChartView {
         camera: { eye: { x: -1.4, y: -1.5, z: 1.1 } } };
       return { ...common, margin: { l: 0, r: 0, t: 0, b: 0 }, scene, dragmode: "orbit" };
     }
-    return { ...common, xaxis: axis(x), yaxis: axis(y) };
+    const words = shown.some((one) => Array.isArray(columnsOf(one).x));
+    return { ...common, xaxis: { ...axis(x), ...(words ? { type: "category" } : {}) }, yaxis: axis(y) };
   }
 }

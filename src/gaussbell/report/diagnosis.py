@@ -74,7 +74,7 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
 
     def facets(one: Mapping[str, Any]) -> dict[str, str]:
         found = {"slice": " and ".join(names[k] for k in one["axes"])}
-        return found | {"action": ", ".join(f"{part:g}" for part in one["action"])} if several else found
+        return found | {"action": _action(one)} if several else found
 
     controls = [Control("slice", "choose")] if len(names) > 2 else []
     controls += [Control("action", "choose")] if several else []
@@ -109,6 +109,8 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
         for one in slices
     ]
     through = "" if len(names) == 2 else " Slices go through the median state of the rows."
+    if not several and len(slices[0]["action"]):
+        through += f" The action is {_action(slices[0])}."
     return Chart(
         "Value map",
         f"The network's value where the rows are (their middle 99 % along each axis).{through}",
@@ -121,6 +123,10 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
         controls=controls,
         solid=True,
     )
+
+
+def _action(one: Mapping[str, Any]) -> str:
+    return ", ".join(f"{part:g}" for part in one["action"])
 
 
 def _rows(maps: Mapping[str, Any], names: list[str], command: str) -> list[Chart]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from gaussbell.report import diagnosis as diagnosis_parts
 from gaussbell.report.parts import COLOURS, Axis, Chart, Control, Facts, Item, Series, Words
+from gaussbell.solution import Status
 
 NAMES = {"msbe": "NMSBE", "simulated": "simulated steps", "spread": "standard deviation of the value"}
 """What results are called, where their key does not say it."""
@@ -40,8 +41,10 @@ def describe(
 
 def _outcome(record: Mapping[str, Any]) -> list[Item]:
     result = record["result"]
-    good = result.get("status") in ("CONVERGED", "HELD_OUT", "STALLED")
-    items: list[Item] = [Words(result["message"], "good" if good else "fair")] if "message" in result else []
+    status = Status[result["status"]]
+    failed = status in (Status.DIVERGED, Status.NOT_FINITE_AT_START)
+    tone = "good" if status.succeeded else "bad" if failed else "fair"
+    items: list[Item] = [Words(result.get("message") or status.value, tone)]
     return items + [Words(warning, "bad") for warning in result.get("warnings", ())]
 
 

@@ -58,7 +58,8 @@ def _verdicts(runs: list[Any]) -> Table:
 
 def _sweeps(record: Mapping[str, Any], command: str) -> Chart:
     runs, task = record["runs"], record.get("task") or {}
-    goal = {"returns": task.get("at_least"), "steps": task.get("within", task.get("length"))}
+    survived = task.get("length") if task.get("kind") == "Survive" else None
+    goal = {"returns": task.get("at_least"), "steps": task.get("within", survived)}
     names = [str(run["seed"]) for run in runs]
     series = []
     for key, quantity in QUANTITIES.items():

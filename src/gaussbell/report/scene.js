@@ -40,7 +40,7 @@ const DRAWINGS = {
 class SceneView {
   constructor(item) {
     this.svg = draw("svg", { role: "img", preserveAspectRatio: "xMidYMid meet" });
-    this.said = make("output");
+    this.said = make("output", { "aria-live": "off" }); // the slider tells the step
     this.slide = make("input", { type: "range", min: 0, value: 0, "aria-label": "step",
       oninput: () => this.show(Number(this.slide.value)) });
     this.button = make("button", { type: "button", onclick: () => this.play() }, "Play");
@@ -79,12 +79,13 @@ class SceneView {
 
   play() {
     if (this.timer) return this.pause();
-    if (Number(this.slide.value) === this.length - 1) this.show(0);
+    const last = this.length - 1;
+    if (Number(this.slide.value) === last) this.show(0);
     this.button.textContent = "Pause";
     this.timer = setInterval(() => {
-      const next = Number(this.slide.value) + 1;
-      if (next >= this.length) return this.pause();
+      const next = Math.min(Number(this.slide.value) + 1, last);
       this.show(next);
+      if (next === last) this.pause();
     }, 33);
   }
 

@@ -29,6 +29,8 @@ from gaussbell.report.studies import CHARTS
 
 MOST_VALUES = 12
 """Values of a setting that are listed."""
+MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""What reading a record raises that is not as we write them."""
 TONES: dict[str, Any] = {"holds": "good", "holds in part": "fair", "does not hold": "bad"}
 
 
@@ -50,13 +52,17 @@ def describe(folder: Path, data: Any, anchor: str, total: int | None) -> SweepRe
     scale = _scale(about)
     count = int(data.sizes["cell"])
     total = planned_cells(about) or total
-    whole = total is not None and count >= total
+    strange = _strange_cells(folder, study, scale)
+    whole = total is not None and count >= total and not strange
     command = _command(folder, study, scale, about)
     claims = study.findings(data) if study is not None and whole else []
     title = str(about.get("title") or about.get("experiment") or folder.name)
     if scale is not None:
         title = f"{title} ({scale})"
     items: list[Item] = []
+    if strange:
+        listed = ", ".join(strange[:MOST_VALUES])
+        items.append(Words(f"Not cells of this study as it is now: {listed}. Remove them.", "bad"))
     if not whole and total is not None:
         items.append(Bar("cells", count, total))
         if study is not None:
@@ -107,9 +113,22 @@ def planned_cells(about: dict[str, Any]) -> int | None:
     return None if study is None or scale is None else len(study.cells(scale))
 
 
+def _strange_cells(folder: Path, study: Study | None, scale: Scale | None) -> list[str]:
+    """Cells that the study does not have: of another version of it."""
+    if study is None or scale is None:
+        return []
+    sweep = study.sweep(scale)
+    planned = {sweep.name(cell) for cell in sweep.cells}
+    return sorted(path.stem for path in (folder / "cells").glob("*.nc") if path.stem not in planned)
+
+
 def chart_numbers(data: Any, command: str) -> Chart:
     """Any sweep: every number that was measured, by every setting that varies, as boxes."""
-    names = [str(name) for name, found in data.data_vars.items() if found.dims == ("cell",)]
+    names = [
+        str(name)
+        for name, found in data.data_vars.items()
+        if found.dims == ("cell",) and found.dtype.kind in "fiub"
+    ]
     varied = [name for name in _setting_names(data) if len(np.unique(data[name])) > 1] or _setting_names(
         data
     )[:1]
@@ -141,7 +160,7 @@ def _drawn(draw: Any, data: Any, command: str, whole: bool) -> Item:
     """A chart, or the words that it cannot be drawn: of a part of the cells, or of damaged ones."""
     try:
         return draw(data, command)
-    except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
+    except MALFORMED as error:
         name = draw.__name__.replace("_", " ")
         if not whole:
             return Words(f"The chart of {name} appears when more cells are there.")

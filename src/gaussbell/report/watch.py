@@ -1,5 +1,7 @@
 """A page that fills in while a sweep runs: a small server that reads the folder and changes nothing."""
 
+import contextlib
+import itertools
 import json
 import threading
 import time
@@ -32,16 +34,16 @@ class Watcher:
     def __init__(self, folder: Path):
         self.folder = folder
         self._cells: dict[Path, tuple[int, Any]] = {}
-        self._sections: dict[Path, tuple[int, Section]] = {}
+        self._sections: dict[Path, tuple[tuple[int, ...], Section]] = {}
+        self._numbers = itertools.count()
 
     def look(self) -> bool:
         """Read cells that are new, at most so many; is anything new?"""
-        there = {}
-        for path in self.folder.rglob(f"cells/*{cell_files.SUFFIX}"):
-            try:
-                there[path] = path.stat().st_mtime_ns
-            except OSError:  # gone since
-                continue
+        pattern = f"cells/*{cell_files.SUFFIX}"
+        try:
+            there = {path: path.stat().st_mtime_ns for path in self.folder.rglob(pattern)}
+        except OSError:  # something was removed meanwhile: the next look sees what is left
+            return False
         gone = self._cells.keys() - there.keys()
         for path in gone:
             del self._cells[path]
@@ -58,7 +60,7 @@ class Watcher:
         cells = dict(self._cells)
         overview: list[Item] = [Words(cell, "bad") for _, cell in cells.values() if isinstance(cell, str)]
         for folder, good in _by_folder(cells).items():
-            overview.append(Bar(f"{folder}:", len(good), _total(folder, good)))
+            overview.append(Bar(f"{folder}:", len(good), _total(folder, good[0][1])))
         if not overview:
             overview = [Words(f"No cell below {self.folder} yet; they appear here as they finish.")]
         else:
@@ -69,14 +71,18 @@ class Watcher:
         return Page("gaussbell watch", about, sections, live=True)
 
     def draw(self) -> bool:
-        """Make the charts anew of sweeps that have new cells; is any new?"""
-        drawn = False
-        for folder, cells in _by_folder(dict(self._cells)).items():
-            count, _ = self._sections.get(folder, (0, None))
-            if count != len(cells):
-                anchor = f"sweep-{len(self._sections)}" if count == 0 else self._sections[folder][1].anchor
-                made = sweeps.describe(folder, cell_files.join(cells), anchor, known_total(folder))
-                self._sections[folder] = (len(cells), made.section)
+        """Make the charts anew of sweeps whose cells have changed; is any new, or gone?"""
+        found = _by_folder(dict(self._cells))
+        gone = self._sections.keys() - found.keys()
+        for folder in gone:
+            del self._sections[folder]
+        drawn = bool(gone)
+        for folder, good in found.items():
+            when = tuple(time for time, _ in good)
+            known = self._sections.get(folder)
+            if known is None or known[0] != when:
+                anchor = f"sweep-{next(self._numbers)}" if known is None else known[1].anchor
+                self._sections[folder] = (when, _section(folder, [cell for _, cell in good], anchor))
                 drawn = True
         return drawn
 
@@ -173,8 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.live.html.encode("utf-8")
         self._start("text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        with contextlib.suppress(OSError):  # the reader has gone
+            self.end_headers()
+            self.wfile.write(content)
 
     def _send_news(self) -> None:
         """Server-sent events: every page as one message."""
@@ -201,13 +208,22 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the terminal belongs to the one who watches."""
 
 
-def _by_folder(cells: dict[Path, tuple[int, Any]]) -> dict[Path, list[Any]]:
-    """The whole cells of each sweep."""
-    found: dict[Path, list[Any]] = {}
-    for path, (_, cell) in sorted(cells.items(), key=lambda item: item[0]):
+def _by_folder(cells: dict[Path, tuple[int, Any]]) -> dict[Path, list[tuple[int, Any]]]:
+    """The whole cells of each sweep, with their times."""
+    found: dict[Path, list[tuple[int, Any]]] = {}
+    for path, (when, cell) in sorted(cells.items(), key=lambda item: item[0]):
         if not isinstance(cell, str):
-            found.setdefault(path.parent.parent, []).append(cell)
+            found.setdefault(path.parent.parent, []).append((when, cell))
     return found
+
+
+def _section(folder: Path, cells: list[Any], anchor: str) -> Section:
+    """The charts of a sweep, or why there are none."""
+    try:
+        return sweeps.describe(folder, cell_files.join(cells), anchor, known_total(folder)).section
+    except (*sweeps.MALFORMED, OSError) as error:
+        said = Words(f"{folder}: its cells do not go together: {type(error).__name__}: {error}", "bad")
+        return Section(anchor, folder.name, [said])
 
 
 def _newest(cells: dict[Path, tuple[int, Any]]) -> Table:
@@ -229,6 +245,6 @@ def _settings(cell: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
-def _total(folder: Path, cells: list[Any]) -> int | None:
-    about = json.loads(cells[0].attrs["about"])
+def _total(folder: Path, cell: Any) -> int | None:
+    about = json.loads(cell.attrs["about"])
     return sweeps.planned_cells(about) or known_total(folder)
