@@ -159,6 +159,18 @@ def test_iterate_interrupted_keeps_the_policy(tmp_path, monkeypatch, quick):
     assert result.exit_code == 130 and gb.load_policy(tmp_path / "policy.json").sweeps == 1
 
 
+def test_iterate_interrupted_before_the_first_sweep(tmp_path, monkeypatch, quick):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gb.iteration, "evaluate", stop)
+    words = ["iterate", "cart-pole", "--out", str(tmp_path), "--report", str(tmp_path / "report.html")]
+    result = runner.invoke(cli.app, words)
+    assert result.exit_code == 130, result.output
+    assert "no sweep was finished" in result.stdout and (tmp_path / "sweeps.png").exists()
+    assert gb.load_policy(tmp_path / "policy.json").sweeps == 0
+
+
 def test_logged_data(tmp_path, monkeypatch):
     walk = gb.environments.ChainWalk(6, success=1.0)
     env = gb.environments.FiniteEnvironment(walk)

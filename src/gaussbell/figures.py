@@ -247,8 +247,8 @@ def draw_sweeps(record: dict[str, Any]) -> Figure:
     )
     with panels(2, title=f"Policy iteration: {problem}", caption=caption) as (figure, (left, right)):
         for run in runs:
-            table = np.array([sweep[key] for sweep in run["history"]], float)
-            kept = np.array([sweep["accepted"] for sweep in run["history"]])
+            table = np.array([sweep[key] for sweep in run["history"]], float).reshape(-1, 3)
+            kept = np.array([sweep["accepted"] for sweep in run["history"]], bool)
             number = np.arange(1, len(table) + 1)
             alone = len(runs) == 1
             if alone:
@@ -266,7 +266,9 @@ def draw_sweeps(record: dict[str, Any]) -> Figure:
             counts = np.array([run["transitions"][purpose] for run in runs], float)
             right.bar(places, counts, bottom=base, color=colour, label=purpose, width=0.7)
             base += counts
-        right.set(title="Simulated steps", xlabel="seed", ylabel="transitions", ylim=(0, 1.25 * base.max()))
+        right.set(
+            title="Simulated steps", xlabel="seed", ylabel="transitions", ylim=(0, 1.25 * max(1, base.max()))
+        )
         right.set_xticks(places, [str(run["seed"]) for run in runs])
         right.legend(loc="upper left", ncols=3)
     return figure

@@ -66,7 +66,7 @@ def iterate_problem(
         policy_files.save_policy(out / "policy.json", best)
         write_record(out, record, {"sweeps.png": lambda figures, kept: figures.draw_sweeps(kept)})
     if report is not None:
-        diagnosis = _diagnose(env, problem, best, seed)
+        diagnosis = None if interrupted else _diagnose(env, problem, best, seed)
         report_iteration(report, record, diagnosis, out=out)
     if picture is not None:
         frames = render(env, problem, best.policy, picture)
@@ -197,7 +197,9 @@ def _tell(record: dict[str, Any], best: gb.PolicySolution) -> None:
         spent = ", ".join(f"{count:,} {purpose}" for purpose, count in run["transitions"].items())
         facts = {
             "verdict": f"[{'green' if status.succeeded else 'red'}]{status}[/]: {status.value}",
-            "score": f"{run['score']:.4g}; fresh episodes {_range(run['confirmed'])}",
+            "score": f"{run['score']:.4g}; fresh episodes {_range(run['confirmed'])}"
+            if run["history"]
+            else "none: no sweep was finished",
             "transitions": f"{run['total']:,}: {spent}",
             "seconds": f"{run['seconds']:.1f}, compilation included",
         }
