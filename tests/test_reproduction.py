@@ -66,6 +66,18 @@ def test_a_run_of_algorithm_2_has_a_column_for_each_sweep():
     assert (found.score <= 0).all() and (found.score >= -1).all()
 
 
+def test_persistent_weights_are_better_only_beyond_chance():
+    def gain(differences):
+        best = {(policy_iteration.TRANSIENT, n, 500): 200.0 for n in range(6)}
+        return policy_iteration.gain_of_persistence(
+            best | {(policy_iteration.PERSISTENT, n, 500): 200.0 + d for n, d in enumerate(differences)}
+        )
+
+    text, better = gain([43, 22, 81, -15, 40, -102])  # by 11 on average, give or take 26
+    assert not better and text == "212 and 200 (standard error of the difference 26)"
+    assert gain([43, 22, 81, 15, 40, 102])[1] and not gain([-43, -22, -81, -15, -40, -102])[1]
+
+
 def test_shares_become_verdicts():
     assert [by_share(share) for share in (1.0, 0.5, 0.0)] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS]
     assert all_of(True, False) is Verdict.IN_PART and all_of(False) is Verdict.FAILS

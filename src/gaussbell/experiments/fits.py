@@ -132,15 +132,15 @@ def group(cell: Cell) -> Any:
 
 
 def cost(cell: Cell) -> float:
-    """About the seconds of a fit on one core: to compile, to pass over the rows, and to solve for steps."""
+    """About the seconds of a fit on one core: to compile once, to pass over the rows, to solve for steps."""
     sizes = sizes_of(cell)
     parameters = sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
     samples, smaller = cell["samples"], min(cell["samples"], parameters)
     second_order = "Newton" in cell["method"] or cell["method"] == OURS
-    step = 3e-5 + 1e-9 * samples * parameters
+    step = 4e-5 + 1e-9 * samples * parameters
     if second_order:
-        step += 3e-10 * samples * parameters * smaller + 2e-10 * smaller**3
-    return 2.0 + cell["iterations"] * step
+        step += samples * parameters * (6e-9 + 5e-11 * smaller) + 2.5e-11 * smaller**3
+    return (6.0 if cell["repetition"] == 0 else 0.3) + cell["iterations"] * step
 
 
 def measure_truth() -> Data:
