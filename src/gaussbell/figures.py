@@ -14,7 +14,7 @@ try:
     import matplotlib
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
 except ImportError as error:
     raise ImportError("Figures need matplotlib: pip install 'gaussbell[figures]'.") from error
 
@@ -113,6 +113,13 @@ def heat(axes: Axes, x: Any, y: Any, table: Any, low: float, high: float) -> Any
     )
 
 
+def plain_log_ticks(axes: Axes) -> None:
+    """A logarithmic y-axis of a decade or so, with numbers as one writes them."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(LogLocator(subs=()))
+
+
 def contour_levels(tables: Sequence[np.ndarray], count: int = 9) -> np.ndarray:
     """Levels that span all tables, without their outermost twentieths."""
     numbers = np.concatenate([table.ravel() for table in tables])
@@ -123,7 +130,8 @@ def contour_levels(tables: Sequence[np.ndarray], count: int = 9) -> np.ndarray:
 def contours(axes: Axes, x: Any, y: Any, table: np.ndarray, levels: np.ndarray) -> Any:
     """Filled contours of a table by y (rows) and x on logarithmic axes, with a dot for each number."""
     drawn = axes.contourf(x, y, table, levels=levels, cmap="cividis", extend="both")
-    axes.plot(*(np.ravel(part) for part in np.meshgrid(x, y)), ".", color="white", ms=2)
+    dots = {"color": "white", "ms": 2.6, "mec": "black", "mew": 0.4, "clip_on": False}
+    axes.plot(*(np.ravel(part) for part in np.meshgrid(x, y)), "o", **dots)
     axes.set(xscale="log", yscale="log")
     axes.minorticks_off()
     for ticks, numbers in ((axes.set_xticks, x), (axes.set_yticks, y)):

@@ -155,6 +155,7 @@ def _draw_errors(data: Data) -> figures.Figure:
                 figures.boxes(panel, columns, np.arange(len(counts)) + shift, colour, text)
             panel.set_xticks(range(len(counts)), [str(n) for n in counts], rotation=45)
             panel.set(yscale="log", title=name, xlabel="samples", ylabel=label)
+        figures.plain_log_ticks(axes[2])
         axes[2].axhline(1.0, color=figures.GREY, lw=0.8)
         axes[0].legend(fontsize=7)
     return figure
