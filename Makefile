@@ -43,16 +43,17 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/draw.py --out $(BENCH)
 
 # The paper's experiments and the verdicts on its claims; interrupted, it goes on where it stopped.
-# Minutes on 2 cores; SCALE=paper takes hours to days.
+# Minutes on 2 cores; SCALE=paper takes a day or two, and writes a page of its own.
 SCALE ?= quick
+PAGE = docs/$@$(if $(filter-out quick,$(SCALE)),-$(SCALE)).md
 reproduction: $(READY)
 	$(BIN)/gaussbell reproduce all --scale $(SCALE) --out docs/reproduction
-	$(BIN)/gaussbell check all --scale $(SCALE) --out docs/reproduction --page docs/reproduction.md
+	$(BIN)/gaussbell check all --scale $(SCALE) --out docs/reproduction --page $(PAGE)
 
 # The propositions by numbers, and how well diagnostics predict errors: a quarter of an hour on 2 cores.
 diagnostics: $(READY)
 	$(BIN)/gaussbell reproduce diagnostics --scale $(SCALE) --out docs/diagnostics
-	$(BIN)/gaussbell check diagnostics --scale $(SCALE) --out docs/diagnostics --page docs/diagnostics.md
+	$(BIN)/gaussbell check diagnostics --scale $(SCALE) --out docs/diagnostics --page $(PAGE)
 
 noise: $(READY)
 	$(BIN)/gaussbell reproduce noise --out docs

@@ -16,7 +16,7 @@ from gaussbell.experiments.study import Verdict, all_of, by_share
 from made_up_cells import fill
 
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs/reproduction/quick"
+DOCS = ROOT / "docs/reproduction"
 
 
 @pytest.mark.parametrize("name", ["convergence", "generalisation", "architectures", "policy-iteration"])
@@ -101,14 +101,29 @@ def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
     assert told.exit_code == 1 and f"changed: {name}: expected {other}" in told.output
 
 
-def test_the_page_comes_from_the_record():
-    record = gb.records.read(DOCS / "verdicts.json")
-    assert (ROOT / "docs/reproduction.md").read_text() == reproduction.page(record, "reproduction/quick")
-    assert reproduction.changes("quick", reproduction.verdicts(record["studies"])) == {}
+@pytest.mark.parametrize(("scale", "page"), [("quick", "reproduction"), ("paper", "reproduction-paper")])
+def test_the_pages_come_from_the_records(scale, page):
+    record = gb.records.read(DOCS / scale / "verdicts.json")
+    assert (ROOT / f"docs/{page}.md").read_text() == reproduction.page(record, f"reproduction/{scale}")
+    assert reproduction.changes(scale, reproduction.verdicts(record["studies"])) == {}
     for name, study in record["studies"].items():
         for figure in study["figures"]:
-            assert (DOCS / name / f"{figure}.png").exists()
+            assert (DOCS / scale / name / f"{figure}.png").exists()
+
+
+def test_the_readme_shows_the_star():
+    record = gb.records.read(DOCS / "quick/verdicts.json")
     assert record["studies"]["star"]["table"].strip() in (ROOT / "README.md").read_text()
+
+
+def test_nothing_is_expected_of_a_study_that_was_not_run_at_a_scale(monkeypatch):
+    monkeypatch.setattr(reproduction, "expectations", lambda: {"paper": {"star/quadratic": "holds"}})
+    found = {"star/quadratic": "does not hold", "star/new": "holds", "architectures/level": "holds"}
+    assert reproduction.changes("paper", found) == {
+        "star/quadratic": ("holds", "does not hold"),
+        "star/new": ("nothing", "holds"),
+    }
+    assert reproduction.changes("smoke", found) == {}
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def _steps_to(runs: Data, target: float) -> float:
 
 
 def _by_size(numbers: list[float], sizes: tuple[float, ...], form: str) -> str:
-    texts = [f"{number:{form}}" if np.isfinite(number) else "infinite" for number in numbers]
+    texts = [f"{number:{form}}" if np.isfinite(number) else "infinity" for number in numbers]
     return ", ".join(f"{text} ({size:g})" for text, size in zip(texts, sizes, strict=True))
 
 

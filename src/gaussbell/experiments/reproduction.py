@@ -83,16 +83,19 @@ def verdicts(studies: Mapping[str, Any]) -> dict[str, str]:
 def changes(scale: str, found: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Claims whose verdict is not the expected one: what was expected, and what was found.
 
-    Nothing is expected of scales that were not run in full.
+    Nothing is expected of studies that were not run before at this scale.
     """
-    expected = expectations().get(scale)
-    if expected is None:
-        return {}
+    expected = expectations().get(scale, {})
+    known = {_study_of(claim) for claim in expected}
     return {
-        name: (expected.get(name, "nothing"), verdict)
-        for name, verdict in found.items()
-        if expected.get(name) != verdict
+        claim: (expected.get(claim, "nothing"), verdict)
+        for claim, verdict in found.items()
+        if _study_of(claim) in known and expected.get(claim) != verdict
     }
+
+
+def _study_of(claim: str) -> str:
+    return claim.partition("/")[0]
 
 
 def expectations() -> dict[str, dict[str, str]]:
@@ -112,14 +115,18 @@ def page(record: Mapping[str, Any], folder: str) -> str:
     """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
     held = list(verdicts(record["studies"]).values())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
-    title, about, target = _HEADS[record["studies"].keys() <= DIAGNOSTICS.keys()]
+    diagnostics = record["studies"].keys() <= DIAGNOSTICS.keys()
+    title, about, target = _HEADS[diagnostics]
+    command = f"make {target}" if record["scale"] == Scale.QUICK else f"make {target} SCALE={record['scale']}"
+    missing = [name for name in (DIAGNOSTICS if diagnostics else PAPER) if name not in record["studies"]]
     lines = [
         f"# {title}",
         "",
         f"{about} Of {count_verdicts(held)}",
         "",
-        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {target}` writes this page anew.",
+        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `{command}` writes this page anew.",
         "",
+        *([f"Not run in full at this scale: {', '.join(missing)}.", ""] if missing else []),
     ]
     for name, study in record["studies"].items():
         lines += [
