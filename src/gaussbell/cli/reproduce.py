@@ -215,9 +215,18 @@ def showing_cells(name: str) -> Iterator[Callable[[Any], None]]:
 
 
 def _time_left(elapsed: float, done: float, left: float) -> str:
-    if left <= 0 or done < 0.05 * (done + left):  # too little to tell from
+    """How long the cells that are left will take, by those done in this run; both in seconds of one core.
+
+    >>> _time_left(600, 1_000, 200_000), _time_left(600, 1_000, 10_000), _time_left(20, 30, 60)
+    ('about 33 h left', 'about 100 min left', 'about 40 s left')
+    >>> _time_left(5, 2, 1000)  # too little to tell from
+    ''
+    """
+    if left <= 0 or done < min(0.05 * (done + left), 60):
         return ""
     seconds = elapsed * left / done
+    if seconds >= 2 * 3600:
+        return f"about {seconds / 3600:.0f} h left"
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
 
