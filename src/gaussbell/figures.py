@@ -14,7 +14,7 @@ try:
     import matplotlib
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ImportError as error:
     raise ImportError("Figures need matplotlib: pip install 'gaussbell[figures]'.") from error
 
@@ -117,7 +117,7 @@ def plain_log_ticks(axes: Axes) -> None:
     """A logarithmic y-axis of a decade or so, with numbers as one writes them."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(LogLocator(subs=()))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def contour_levels(tables: Sequence[np.ndarray], count: int = 9) -> np.ndarray:
