@@ -20,7 +20,7 @@ import numpy as np
 import gaussbell as gb
 from gaussbell import diagnostics, records
 from gaussbell.diagnostics import hessians
-from gaussbell.precision import double_throughout
+from gaussbell.numerics.precision import double_throughout
 
 CASES = (
     {"samples": 100, "steps": 1, "sizes": (2, 10, 10, 1), "solver_steps": 300},

@@ -23,10 +23,10 @@ from rich.table import Table
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.differential import DenseRows
-from gaussbell.linalg import DampedSolve, MatrixFree, SampleSpace
-from gaussbell.linearisation import Linearisation
-from gaussbell.residuals import bellman_problem
+from gaussbell.bellman import bellman_problem
+from gaussbell.numerics.differential import DenseRows
+from gaussbell.numerics.linalg import DampedSolve, MatrixFree, SampleSpace
+from gaussbell.optimise.problem import Linearisation
 
 WIDE, DEEP = (4, 256, 256, 1), (8, 128, 128, 1)
 CASES = [

@@ -61,11 +61,11 @@ def cart_pole(seed):
         gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0),
     ]
     logs = [
-        gb.rollouts.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
+        gb.monte_carlo.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
         for k, policy in enumerate(behaviours)
     ]
     log = gb.Log.join(*logs)
-    truth = gb.rollouts.returns(env, push, log.starts, samples=200, key=jax.random.fold_in(seed, 9)).mean()
+    truth = gb.monte_carlo.returns(env, push, log.starts, samples=200, key=jax.random.fold_in(seed, 9)).mean()
     return log, push, truth
 
 
@@ -78,11 +78,11 @@ def pendulum(seed):
 
     behaviours = [Noisy(target, 1, epsilon=0.3), Noisy(target, 1, epsilon=0.7), Noisy(target, 1, epsilon=1.0)]
     logs = [
-        gb.rollouts.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
+        gb.monte_carlo.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
         for k, policy in enumerate(behaviours)
     ]
     log = gb.Log.join(*logs)
-    truth = gb.rollouts.returns(env, target, log.starts).mean()
+    truth = gb.monte_carlo.returns(env, target, log.starts).mean()
     observe = jax.vmap(env.observation)
     seen = [np.asarray(observe(jnp.asarray(states)), float) for states in (log.state, log.next_state)]
     log = gb.Log(

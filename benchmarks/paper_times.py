@@ -18,7 +18,7 @@ import gaussbell as gb
 from gaussbell import records
 from gaussbell.experiments.convergence import PAPER_SECONDS
 from gaussbell.experiments.methods import METHODS
-from gaussbell.precision import double_throughout
+from gaussbell.numerics.precision import double_throughout
 
 ITERATIONS, SAMPLES, STEP_SIZE, DAMPING = 10_000, 100, 0.001, 1e-5
 COMPARED = 50

@@ -26,7 +26,7 @@ from rich.table import Table
 import gaussbell as gb
 import mountain_car
 from gaussbell import records
-from gaussbell.residuals import bellman_problem
+from gaussbell.bellman import bellman_problem
 
 TARGETS = (1e-5, 1e-8, 1e-12)
 MAX_STEPS = 2000

@@ -20,7 +20,7 @@ import xarray
 from gaussbell import records
 from gaussbell.experiments.fits import SURFACE
 from gaussbell.experiments.scale import Scale
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 from gaussbell.report import build_page, write_report
 from gaussbell.report.watch import make_server
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from gaussbell.records import write_atomically
+from gaussbell.records.files import write_atomically
 from gaussbell.report import build_page, write_report
 
 WIDTH = 1000

@@ -23,7 +23,7 @@ def main():
     rows = []
     for title in ("with compilation", "compiled"):
         started = time.perf_counter()
-        grid = gb.rollouts.value_on_grid(car, car.along_velocity, (500, 500), steps=2000)
+        grid = gb.monte_carlo.value_on_grid(car, car.along_velocity, (500, 500), steps=2000)
         seconds = time.perf_counter() - started
         rows.append({"run": title, "seconds": round(seconds, 2)})
         print(
@@ -38,7 +38,7 @@ def main():
         "rows": rows,
         "peak_mib": peak // 1024,
         "before_mib": before // 1024,
-        "start_value": float(gb.rollouts.returns(car, car.along_velocity, [[-0.5, 0.0]])[0]),
+        "start_value": float(gb.monte_carlo.returns(car, car.along_velocity, [[-0.5, 0.0]])[0]),
         "spread": float(grid.value.std()),
     }
     print(f"peak {record['peak_mib']} MiB, {record['before_mib']} MiB before; sd {record['spread']:.4f}")

@@ -32,7 +32,7 @@ def main():
     print(f"estimated error {found.value_error:.2f}, {found.relative_error:.2f} standard deviations")
 
     states = env.sample_states(200, key=2)
-    truth = gb.rollouts.returns(env, balance, states)
+    truth = gb.monte_carlo.returns(env, balance, states)
     learned = np.asarray(found.network(states))
     error = np.sqrt(np.mean((learned - truth) ** 2))
     print(f"true error on 200 fresh states {error:.2f}; values from {truth.min():.1f} to {truth.max():.1f}")

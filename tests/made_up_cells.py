@@ -11,7 +11,7 @@ from gaussbell.experiments.critical_points import MINIMA
 from gaussbell.experiments.methods import OURS
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import name_of
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 
 
 def made_up(study, cell, points=(4, 3)):

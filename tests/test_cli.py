@@ -126,8 +126,8 @@ def test_bench(tmp_path, monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """Policy iteration on a few rows."""
-    rows = gb.iteration.Replay(first=20, more=5, visited=10, rows_a_fit=60)
-    recipe = gb.Recipe(rows, gb.iteration.Evaluation(max_steps=3))
+    rows = gb.control.Replay(first=20, more=5, visited=10, transitions_per_fit=60)
+    recipe = gb.Recipe(rows, gb.control.Evaluation(max_steps=3))
     monkeypatch.setattr(gb.iteration, "default_recipe", lambda task: recipe)
 
 
@@ -175,12 +175,12 @@ def test_logged_data(tmp_path, monkeypatch):
     walk = gb.environments.ChainWalk(6, success=1.0)
     env = gb.environments.FiniteEnvironment(walk)
     random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
-    log = gb.rollouts.log_episodes(env, random, episodes=30, length=20, key=0)
+    log = gb.monte_carlo.log_episodes(env, random, episodes=30, length=20, key=0)
     gb.datasets.write(tmp_path / "log.parquet", log)
     (tmp_path / "walkers.py").write_text("def right(state):\n    return 1\n")
     monkeypatch.chdir(tmp_path)
     data = ["evaluate", "--data", "log.parquet", "--policy", "walkers:right", "--discount", "0.8"]
-    result = runner.invoke(cli.app, [*data, "--refits", "2", "--max-steps", "40", "--out", "run"])
+    result = runner.invoke(cli.app, [*data, "--num_bootstrap", "2", "--max-steps", "40", "--out", "run"])
     record = json.loads((tmp_path / "run/record.json").read_text())
     truth = gb.environments.ChainWalk(6, success=1.0, discount=0.8).under([1] * 6).values[0]
     assert abs(record["result"]["value"] - truth) < 0.05

@@ -20,7 +20,7 @@ SOLVERS = [
     gb.BacktrackingGaussNewton(1e-3),
     gb.ResidualAlgorithm(0.001, 0.5),
     gb.FirstOrder(optax.adam(0.01)),
-    gb.Minibatch(rows=4),
+    gb.Minibatch(batch_size=4),
 ]
 STEPS = 15
 TOLERANCE = 1e-6
@@ -66,7 +66,7 @@ every_pair = pytest.mark.parametrize(
 
 def test_minibatches_need_rows_that_stand_alone():
     with pytest.raises(ValueError, match="rows that stand alone"):
-        on_the_star(jax.random.key(5), gb.Minibatch(rows=4))
+        on_the_star(jax.random.key(5), gb.Minibatch(batch_size=4))
 
 
 @every_pair

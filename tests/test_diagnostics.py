@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from gaussbell.diagnostics import hessians, ranks
+from gaussbell.diagnostics import hessians
+from gaussbell.diagnostics import spectra as ranks
 
 CAR = gb.environments.MountainCar()
 

@@ -4,15 +4,16 @@ import jax
 import numpy as np
 
 import gaussbell as gb
-from gaussbell.experience import Experience
-from gaussbell.iteration import NotWorse, Replay, Starts, Uniform, Visited
+from gaussbell.control.experience import Experience
+from gaussbell.control.iteration import Replay, Starts, Uniform, Visited
+from gaussbell.control.recipe import NotWorse
 
 
 def test_replayed_rows_are_the_process_that_is_evaluated():
     env = gb.environments.CartPole()
     seen = Experience(env, jax.random.key(0))
     seen.rolled = seen.play(gb.policies.Constant(1), 3, 500, "roll-outs", key=0)
-    data = Replay(first=20, more=5, visited=100, rows_a_fit=200).rows(
+    data = Replay(first=20, more=5, visited=100, transitions_per_fit=200).rows(
         seen, gb.policies.Constant(0), 0.0, jax.random.key(1)
     )
     assert len(data) == 200 and np.all(np.asarray(data.discount) == env.discount)
@@ -27,7 +28,7 @@ def test_replayed_rows_are_the_process_that_is_evaluated():
 
 def test_caution_is_the_probability_of_a_random_action():
     seen = Experience(gb.environments.CartPole(), jax.random.key(0))
-    rows = Replay(first=5, rows_a_fit=10)
+    rows = Replay(first=5, transitions_per_fit=10)
     data = rows.rows(seen, gb.policies.Constant(1), 0.2, jax.random.key(1))
     np.testing.assert_allclose(np.asarray(data.probability), np.tile([0.1, 0.9], (10, 1)))
 
@@ -39,7 +40,7 @@ def test_samplers():
     seen.rolled = seen.play(gb.policies.Constant(1), 1, 500, "roll-outs", key=0)
     visited = Visited(4)(seen, key)
     assert all((seen.rolled.state == state).all(axis=1).any() for state in visited)
-    mixed = gb.iteration.Mixed(Starts(3), Starts(2, (1, 1, 0, 0)), Uniform(4))(seen, key)
+    mixed = gb.control.Mixed(Starts(3), Starts(2, (1, 1, 0, 0)), Uniform(4))(seen, key)
     assert mixed.shape == (9, 4) and not mixed[:3].any() and mixed[3:5, :2].any() and not mixed[3:5, 2:].any()
 
 
@@ -48,7 +49,7 @@ def test_paths_of_the_evaluated_policy_are_followed_and_others_are_not():
     along = gb.policies.AlongVelocity()
     seen = Experience(env, jax.random.key(0))
     seen.rolled = seen.followed = seen.play(along, 3, 200, "roll-outs", key=0)
-    rows = Replay(first=5, visited=5, rows_a_fit=20, paths=80, ahead=ahead)
+    rows = Replay(first=5, visited=5, transitions_per_fit=20, paths=80, ahead=ahead)
     before = seen.counts["roll-outs"]
     data = rows.rows(seen, along, 0.1, jax.random.key(1)).take(np.arange(20, 100))
     assert seen.counts["roll-outs"] == before

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 import gaussbell as gb
-from gaussbell.differential import DenseRows, OnDemand
-from gaussbell.layer_factors import LayerFactors
-from gaussbell.linalg import ByShape, MatrixFree, ParameterSpace, SampleSpace, damped_step
-from gaussbell.linearisation import Linearisation
+from gaussbell.networks.layer_factors import LayerFactors
+from gaussbell.numerics.differential import DenseRows, OnDemand
+from gaussbell.numerics.linalg import ByShape, MatrixFree, ParameterSpace, SampleSpace, damped_step
+from gaussbell.optimise.problem import Linearisation
 from problems import chain_loss, packed, random_mdp, random_transitions, relative_error, sampled_loss
 from tolerances import CURVATURE, DIFFERENCES, EXACT, SOLVED
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from gaussbell.experience import EnvironmentFailed, Experience
-from gaussbell.iteration import Always, Evaluation, Fresh, NotWorse, Recipe, Replay, Uniform
+from gaussbell.control.experience import EnvironmentFailed, Experience
+from gaussbell.control.iteration import Fresh, Replay, Uniform
+from gaussbell.control.recipe import Always, Evaluation, NotWorse, Recipe
 
-QUICK = Recipe(Replay(first=20, more=5, visited=10, rows_a_fit=60), Evaluation(max_steps=3), rollouts=2)
+QUICK = Recipe(Replay(first=20, more=5, visited=10, transitions_per_fit=60), Evaluation(max_steps=3), rollouts=2)
 
 
 class Scripted(gb.tasks.Task):
@@ -44,8 +45,8 @@ def test_on_a_finite_process_it_is_exact_policy_iteration():
     mdp = gb.environments.ChainWalk(8, success=1.0)
     env = gb.environments.FiniteEnvironment(mdp)
     recipe = Recipe(
-        Replay(first=200, more=0, visited=1, rows_a_fit=400),
-        Evaluation(caution=0.0),
+        Replay(first=200, more=0, visited=1, transitions_per_fit=400),
+        Evaluation(epsilon=0.0),
         Always(),
         1,
         stops=False,
@@ -63,8 +64,8 @@ def test_on_a_finite_process_it_is_exact_policy_iteration():
 
 def test_algorithm_2_by_hand():
     env, network = gb.environments.CartPole(), gb.MLP((5, 4, 1), key=3)
-    raw = gb.FeatureNetwork(gb.features.AsIs(), network)
-    recipe = gb.iteration.algorithm_2(30, step_size=0.1, evaluation_steps=4, rollouts=2)
+    raw = gb.FeatureNetwork(gb.features.Identity(), network)
+    recipe = gb.control.algorithm_2(30, step_size=0.1, evaluation_steps=4, rollouts=2)
     weights = []
 
     def maker(key):
@@ -103,7 +104,7 @@ def test_transient_starts_from_fresh_weights():
 
     for persistent, count in ((True, 1), (False, 4)):
         drawn.clear()
-        recipe = gb.iteration.algorithm_2(10, evaluation_steps=1, persistent=persistent, rollouts=1)
+        recipe = gb.control.algorithm_2(10, evaluation_steps=1, persistent=persistent, rollouts=1)
         gb.policy_iteration(gb.environments.CartPole(), maker, key=0, sweeps=3, recipe=recipe)
         assert len(drawn) == count
 
@@ -163,7 +164,7 @@ def test_an_unsolved_run_starts_over():
             sizes.append(len(seen.kept["uniform"]))
             return data
 
-    recipe = QUICK._replace(rows=Watched(first=20, more=5, visited=10, rows_a_fit=60), attempt=2)
+    recipe = QUICK._replace(rows=Watched(first=20, more=5, visited=10, transitions_per_fit=60), attempt=2)
     task = Scripted([5, 4, 3, 2])
     found = gb.policy_iteration(gb.environments.CartPole(), key=0, sweeps=4, recipe=recipe, task=task)
     assert sizes == [40, 50, 40, 50]
@@ -269,7 +270,7 @@ def test_the_false_zero_is_noticed():
     def spiked(height, pair):
         return height * jnp.exp(-1e4 * jnp.sum(pair[:4] ** 2))
 
-    from gaussbell.value_checks import compare, suspicions  # noqa: PLC0415
+    from gaussbell.control.checks import compare, suspicions  # noqa: PLC0415
 
     for height, suspicious in ((1 / 0.99, True), (-1.0, False)):
         network = gb.ValueFunction(np.array(height), spiked)
@@ -282,7 +283,7 @@ def test_the_false_zero_is_noticed():
 
 def test_what_was_earned():
     """By hand: an episode of three steps that ends, with rewards 0, 0, -1."""
-    from gaussbell.value_checks import compare  # noqa: PLC0415
+    from gaussbell.control.checks import compare  # noqa: PLC0415
 
     env = gb.environments.CartPole(ending="end")
     log = gb.Log(np.zeros((3, 4)), [0, 1, 0], [0.0, 0.0, -1.0], np.zeros((3, 4)), [False, False, True])
@@ -298,7 +299,7 @@ def test_what_was_earned():
     [
         gb.MLP((5, 4, 1), key=0),
         gb.FeatureNetwork(
-            gb.features.Beside(gb.features.Columns((0, 1, 2, 3)), gb.features.OneHot(2, 4)),
+            gb.features.Concatenate(gb.features.Columns((0, 1, 2, 3)), gb.features.OneHot(2, 4)),
             gb.MLP((6, 4, 1), key=0),
         ),
         gb.networks.PerAction(eqx.nn.MLP(4, 2, 4, 1, jnp.tanh, key=jax.random.key(0))),
@@ -348,7 +349,7 @@ def test_files_of_other_versions_and_broken_ones(tmp_path):
 
 def test_it_starts_from_the_network_it_is_given():
     network = gb.MLP((5, 4, 1), key=9)
-    recipe = gb.iteration.algorithm_2(10, evaluation_steps=0, rollouts=1)
+    recipe = gb.control.algorithm_2(10, evaluation_steps=0, rollouts=1)
     found = gb.policy_iteration(gb.environments.CartPole(), network, key=0, sweeps=1, recipe=recipe)
     starts = zip(found.network.network.weights, network.weights, strict=True)
     assert all(np.array_equal(ours, given) for ours, given in starts)
@@ -368,7 +369,7 @@ def test_mistakes():
 def test_cart_pole_on_every_seed(seed):
     found = gb.policy_iteration(gb.environments.CartPole(), key=seed)
     starts = np.random.default_rng(seed).uniform(-0.05, 0.05, (200, 4))
-    log = gb.rollouts.play(
+    log = gb.monte_carlo.play(
         gb.environments.CartPole(), found.policy, episodes=200, length=500, key=0, start=starts
     )
     assert found.succeeded and gb.tasks.lengths(log).mean() > 490
@@ -379,5 +380,5 @@ def test_cart_pole_on_every_seed(seed):
 def test_goals_are_reached_in_time(kind):
     env = kind(ending="end")
     found = gb.policy_iteration(env, key=302)
-    log = gb.rollouts.play(env, found.policy, episodes=200, length=env.task.length, key=0)
+    log = gb.monte_carlo.play(env, found.policy, episodes=200, length=env.task.length, key=0)
     assert found.succeeded and env.task.score(log).mean() > -1.05 * env.task.within

@@ -51,7 +51,7 @@ def test_random_policies_have_all_actions_as_successors():
 def test_logs_agree_with_simulation():
     """On-policy rows of a log are what simulating on from its states gives."""
     car = gb.environments.MountainCar(ending="end")
-    log = gb.rollouts.log_episodes(car, car.along_velocity, episodes=4, length=150, key=0)
+    log = gb.monte_carlo.log_episodes(car, car.along_velocity, episodes=4, length=150, key=0)
     data = log.transitions(discount=0.99, steps=30)
     rows = np.flatnonzero(np.asarray(data.discount) == pytest.approx(0.99**30))[::40]
     paths = car.simulate(car.along_velocity, log.state[rows], [30])
@@ -163,8 +163,8 @@ def test_offline_evaluation_finds_the_value():
     walk = gb.environments.ChainWalk(6, success=1.0, discount=0.8)
     env = gb.environments.FiniteEnvironment(walk)
     random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
-    log = gb.rollouts.log_episodes(env, random, episodes=30, length=20, key=0)
-    found = gb.evaluate_offline(log, gb.policies.Constant(1), discount=0.8, refits=2, max_steps=40, key=1)
+    log = gb.monte_carlo.log_episodes(env, random, episodes=30, length=20, key=0)
+    found = gb.evaluate_offline(log, gb.policies.Constant(1), discount=0.8, num_bootstrap=2, max_steps=40, key=1)
     truth = walk.under(np.ones(6, int)).values[0]
     assert abs(found.value - truth) < 0.05 and found.interval[0] <= found.value <= found.interval[1]
     assert found.diagnostics.neighbour_value == pytest.approx(truth, abs=1e-6)
@@ -175,7 +175,7 @@ def test_offline_evaluation_finds_the_value():
 def test_offline_evaluation_says_what_is_wrong():
     log = small_log()
     flat = gb.Log(log.state, [0, 0, 0, 0, 0], np.ones(5), log.state + 0.1, actions=TWO)
-    found = gb.evaluate_offline(flat, gb.policies.Constant(1), refits=0, max_steps=5)
+    found = gb.evaluate_offline(flat, gb.policies.Constant(1), num_bootstrap=0, max_steps=5)
     assert not found.is_trusted
     said = " ".join(found.warnings)
     assert "Only 0.0% of the logged actions" in said and "No chain of logged steps reaches a reward" in said

@@ -5,7 +5,7 @@ import scipy.sparse
 from jax.experimental import sparse
 
 import gaussbell as gb
-from gaussbell import markov
+from gaussbell.processes import markov_chain as markov
 from problems import random_mdp
 
 

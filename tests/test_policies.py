@@ -62,7 +62,7 @@ def test_epsilon_greedy_draws_its_probabilities():
 
 def test_features_compose():
     scaled = gb.features.Scale(CAR.low, CAR.high)
-    made = gb.features.Beside(scaled, gb.features.Chain(scaled, gb.features.Waves(2)))(STATES)
+    made = gb.features.Concatenate(scaled, gb.features.Chain(scaled, gb.features.Fourier(2)))(STATES)
     by_hand = np.asarray(CAR.scale(STATES))
     angles = np.pi * np.column_stack([by_hand, 2 * by_hand])
     assert np.allclose(made, np.column_stack([by_hand, np.sin(angles), np.cos(angles)]))

@@ -14,7 +14,7 @@ def brake(state):
 
 def truth_error(found, env, policy, count=300):
     state = env.sample_states(count, key=77)
-    truth = gb.rollouts.returns(env, policy, state)
+    truth = gb.monte_carlo.returns(env, policy, state)
     return np.sqrt(np.mean((np.asarray(found.network(state)) - truth) ** 2)), truth.std()
 
 
@@ -30,10 +30,10 @@ def test_it_chooses_steps_and_knows_its_error(monkeypatch):
     assert best.steps == found.horizon
     assert all(candidate.steps * candidate.rows <= 3000 for candidate in found.tried)
     assert found.simulated > sum(candidate.steps * candidate.rows for candidate in found.tried)
-    assert found.status in (gb.Status.HELD_OUT, gb.Status.OUT_OF_STEPS)
+    assert found.status in (gb.Status.EARLY_STOPPED, gb.Status.OUT_OF_STEPS)
     assert len(found.history.msbe) == found.steps + 1
     state = PENDULUM.sample_states(50, key=1)
-    truth = gb.rollouts.returns(PENDULUM, brake, state)
+    truth = gb.monte_carlo.returns(PENDULUM, brake, state)
     ahead = found.value(state, look_ahead=20)
     assert np.abs(ahead - truth).mean() < np.abs(np.asarray(found.value(state)) - truth).mean()
 
@@ -44,7 +44,7 @@ def test_noise_does_not_count_as_error():
     car = gb.environments.MountainCar(discount=0.9, noise=0.02)
     found = gb.evaluate_policy(car, car.along_velocity, budget=20_000, steps=10, key=2, max_steps=20)
     state = car.sample_states(200, key=3)
-    truth = gb.rollouts.returns(car, car.along_velocity, state, samples=200, key=4)
+    truth = gb.monte_carlo.returns(car, car.along_velocity, state, samples=200, key=4)
     error = np.sqrt(np.mean((np.asarray(found.network(state)) - truth) ** 2))
     assert found.transitions.num_successors == 8
     assert found.value_error < 3 * error + 0.05 * truth.std()
@@ -59,14 +59,14 @@ def test_held_out_error_ends_a_fit():
         return 1.0 + len(seen)  # always worse than the first look
 
     fit = gb.evaluate(gb.MLP((2, 12, 1), key=0), data, held_out=check, max_steps=1000)
-    assert fit.status is gb.Status.HELD_OUT and fit.succeeded and len(seen) == 4 and fit.steps == 80
+    assert fit.status is gb.Status.EARLY_STOPPED and fit.succeeded and len(seen) == 4 and fit.steps == 80
     assert float(np.asarray(fit.network(np.zeros(2)))) == pytest.approx(seen[0])
 
 
 def test_messages():
     with pytest.raises(ValueError, match="steps='most': give 'auto'"):
         gb.evaluate_policy(PENDULUM, brake, steps="most", key=0)
-    with pytest.raises(ValueError, match="most_rows"):
-        gb.evaluate_policy(PENDULUM, brake, most_rows=0, key=0)
+    with pytest.raises(ValueError, match="max_transitions"):
+        gb.evaluate_policy(PENDULUM, brake, max_transitions=0, key=0)
     with pytest.raises(ValueError, match="budget=10: one row of 100 simulated steps does not fit"):
         gb.evaluate_policy(PENDULUM, brake, budget=10, steps=100, key=0)

@@ -19,11 +19,11 @@ import gaussbell as gb
 from gaussbell.cli import app
 from gaussbell.cli.iterate import play_episode
 from gaussbell.cli.screen import write_record
-from gaussbell.diagnosis import diagnose
-from gaussbell.evaluation_files import Evaluation
 from gaussbell.experiments import reproduction
-from gaussbell.networks import values_at
-from gaussbell.records import cell_files
+from gaussbell.networks.value_function import values_at
+from gaussbell.records import cells as cell_files
+from gaussbell.records.diagnosis import diagnose
+from gaussbell.records.evaluations import Evaluation
 from gaussbell.report import build_page, page_of_evaluation, page_of_iteration, sweeps, write_report
 from gaussbell.report.html import to_html
 from gaussbell.report.parts import Bar, Chart, Page, Picture, Scene, Section, Table, Words, to_plain

@@ -38,9 +38,9 @@ def test_true_values_solve_every_horizon():
     """For any number of steps, and for the lambda-return, the truth has no residual."""
     for steps in (1, 7, gb.LambdaReturn(0.9, terms=3)):
         data = gb.sample_transitions(CAR, CAR.along_velocity, 20, key=1, steps=steps)
-        value = gb.rollouts.returns(CAR, CAR.along_velocity, data.state, tolerance=1e-12)
+        value = gb.monte_carlo.returns(CAR, CAR.along_velocity, data.state, tolerance=1e-12)
         after = np.asarray(data.next_state).reshape(-1, 2)
-        ahead = gb.rollouts.returns(CAR, CAR.along_velocity, after, tolerance=1e-12).reshape(
+        ahead = gb.monte_carlo.returns(CAR, CAR.along_velocity, after, tolerance=1e-12).reshape(
             data.discount.shape
         )
         expected = np.asarray(data.discount) * ahead
@@ -113,7 +113,7 @@ def test_more_successors_mean_less_bias():
 def test_q_factors_start_with_any_action():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 200, key=5, steps=3, q=True)
     assert set(np.unique(data.action)) == {0, 1, 2}
-    wanted = gb.rollouts.returns(
+    wanted = gb.monte_carlo.returns(
         CAR, CAR.along_velocity, data.state[:5], action=np.asarray(data.action)[:5, 0].astype(int), steps=3
     )
     assert np.allclose(wanted, data.reward[:5])
@@ -125,33 +125,33 @@ def test_known_trip():
     """From the bottom, along the velocity: 124 steps to the goal, and a value of -99.592."""
     paths = CAR.simulate(CAR.along_velocity, [[-0.5, 0.0]], [123, 124])
     assert paths.next_state[0, 0, 0] > 0.4 and paths.next_state[1].tolist() == [[-0.5, 0.0]]
-    value = gb.rollouts.returns(CAR, CAR.along_velocity, [[-0.5, 0.0]])
+    value = gb.monte_carlo.returns(CAR, CAR.along_velocity, [[-0.5, 0.0]])
     assert np.isclose(value[0], -99.592, atol=1e-3)
 
 
 def test_truth_is_chunked_and_told(monkeypatch):
-    whole = gb.rollouts.value_on_grid(CAR, CAR.along_velocity, (7, 5))
+    whole = gb.monte_carlo.value_on_grid(CAR, CAR.along_velocity, (7, 5))
     monkeypatch.setattr(gb.rollouts, "CHUNK", 16)
     told = []
-    parts = gb.rollouts.value_on_grid(
+    parts = gb.monte_carlo.value_on_grid(
         CAR, CAR.along_velocity, (7, 5), on_progress=lambda done, of: told.append((done, of))
     )
     assert np.array_equal(whole.value, parts.value) and told == [(16, 35), (32, 35), (35, 35)]
     # What the tolerance leaves out is at most that share of the largest value, 100.
-    longer = gb.rollouts.returns(CAR, CAR.along_velocity, whole.state, tolerance=1e-12)
+    longer = gb.monte_carlo.returns(CAR, CAR.along_velocity, whole.state, tolerance=1e-12)
     assert np.abs(longer - whole.value).max() < 1e-6 * 100
     with pytest.raises(ValueError, match=r"shape=\(5,\): states have 2 numbers"):
-        gb.rollouts.value_on_grid(CAR, CAR.along_velocity, (5,))
+        gb.monte_carlo.value_on_grid(CAR, CAR.along_velocity, (5,))
 
 
 def test_look_ahead_with_the_truth_is_the_truth():
     state = np.asarray(CAR.sample_states(10, key=0))
-    truth = gb.rollouts.returns(CAR, CAR.along_velocity, state, tolerance=1e-12)
+    truth = gb.monte_carlo.returns(CAR, CAR.along_velocity, state, tolerance=1e-12)
 
     def oracle(states):
-        return gb.rollouts.returns(CAR, CAR.along_velocity, states, tolerance=1e-12)
+        return gb.monte_carlo.returns(CAR, CAR.along_velocity, states, tolerance=1e-12)
 
-    assert np.abs(gb.rollouts.look_ahead(oracle, CAR, CAR.along_velocity, state, 30) - truth).max() < 1e-9
+    assert np.abs(gb.monte_carlo.look_ahead(oracle, CAR, CAR.along_velocity, state, 30) - truth).max() < 1e-9
 
 
 def test_messages():

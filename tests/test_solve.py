@@ -123,7 +123,7 @@ def test_history_shows_the_gradient_and_the_damping():
 
 def test_levenberg_marquardt_by_hand():
     """Straight steps, acceptance and Nielsen's rule, written out in NumPy."""
-    solver = gb.LevenbergMarquardt(initial_factor=1e-3, bend=None)
+    solver = gb.LevenbergMarquardt(initial_factor=1e-3, max_acceleration=None)
     history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=solver, max_steps=14).history
     assert not history.accepted.all()
 
@@ -165,7 +165,7 @@ def test_acceleration_is_the_second_order_correction():
 
 def test_dogleg_by_hand():
     """Straight dogleg steps and the choice of a radius, written out in NumPy."""
-    history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg(bend=None), max_steps=9).history
+    history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg(max_acceleration=None), max_steps=9).history
 
     def residual(x):
         return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
@@ -259,7 +259,7 @@ def test_minibatches_lower_the_loss_and_never_raise_it():
     draft = random_transitions(rows=130)
     data = gb.Transitions(draft.state, np.sin(3 * draft.state[:, 0]), draft.next_state, 0.9)
     network = gb.MLP((2, 12, 1), key=0)
-    solution = gb.evaluate(network, data, solver=gb.Minibatch(rows=32), max_steps=60, patience=60)
+    solution = gb.evaluate(network, data, solver=gb.Minibatch(batch_size=32), max_steps=60, patience=60)
     history = solution.history
     assert history.msbe[-1] < 0.05 * history.msbe[0]
     assert (np.diff(history.msbe) <= 0).all() and not history.accepted.all()

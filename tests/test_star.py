@@ -7,7 +7,7 @@ from gaussbell import figures
 from gaussbell.diagnostics import order_of_convergence
 from gaussbell.experiments import star
 from gaussbell.experiments.scale import Scale
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 
 
 @pytest.fixture(scope="module")

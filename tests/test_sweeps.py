@@ -16,7 +16,7 @@ import xarray
 
 import gaussbell as gb
 from gaussbell import sweeps
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 
 HERE = Path(__file__).parent
 

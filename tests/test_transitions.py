@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from gaussbell.residuals import bellman_problem
+from gaussbell.bellman import bellman_problem
 
 STATE, REWARD, NEXT = np.zeros((3, 2)), np.zeros(3), np.ones((3, 2))
 

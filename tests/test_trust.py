@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 import gaussbell as gb
-from gaussbell import neighbours
 from gaussbell.cli import app
+from gaussbell.diagnostics import neighbours
+from gaussbell.diagnostics.assessment import TOLERABLE
 from gaussbell.diagnostics.held_out import HeldOutPaths, error_at
-from gaussbell.diagnostics.verdict import TOLERABLE
 from gaussbell.experiments import propositions, trust
 from gaussbell.experiments.study import Verdict
-from gaussbell.precision import double_throughout
+from gaussbell.numerics.precision import double_throughout
 
 CAR = gb.environments.MountainCar()
 RAW = (2, 10, 10, 1)
@@ -33,7 +33,7 @@ def line(points=40, discount=0.9):
 @pytest.mark.parametrize("count", [1, 3])
 def test_averages_are_exact_where_rows_are_complete(count):
     data, value = line()
-    found = neighbours.averaged_values(data, count)(data.state)
+    found = neighbours.nearest_neighbour_averager(data, count)(data.state)
     np.testing.assert_allclose(found, value, atol=1e-6)
     chains = neighbours.neighbour_values(data)
     np.testing.assert_allclose(chains.value, value, atol=1e-9)
@@ -52,20 +52,20 @@ def test_rows_whose_successors_cannot_be_told_from_them_are_not_pinned():
 def test_averages_know_all_successors():
     mdp = gb.environments.ChainWalk(12)
     rows = gb.environments.exact_transitions(mdp)
-    found = neighbours.averaged_values(rows, 1)(rows.state)
+    found = neighbours.nearest_neighbour_averager(rows, 1)(rows.state)
     np.testing.assert_allclose(found, mdp.under().values, atol=1e-6)
 
 
 def test_smooth_value_is_right_near_data_and_doubtful_far_from_them():
     data, value = line(30)
-    mean, doubt = gb.diagnostics.smooth_value(data)(np.asarray(data.state))
+    mean, doubt = gb.diagnostics.gptd(data)(np.asarray(data.state))
     np.testing.assert_allclose(mean, value, atol=0.05)
-    assert gb.diagnostics.smooth_value(data)([[5.0]])[1][0] > 10 * doubt.max()
+    assert gb.diagnostics.gptd(data)([[5.0]])[1][0] > 10 * doubt.max()
 
 
 def test_smooth_value_is_the_gaussian_posterior():
     data, _ = line(8)
-    found = gb.diagnostics.smooth_value(data)
+    found = gb.diagnostics.gptd(data)
     points = np.asarray(data.state) / found.scale
 
     def kernel(a, b):
@@ -84,7 +84,7 @@ def test_smooth_value_is_the_gaussian_posterior():
 def test_the_error_by_simulation_is_the_true_one_up_to_the_tail():
     network = gb.MLP(RAW, key=3)
     state = np.asarray(CAR.sample_states(40, key=1))
-    truth = gb.rollouts.returns(CAR, CAR.along_velocity, state)
+    truth = gb.monte_carlo.returns(CAR, CAR.along_velocity, state)
     errors = np.asarray(network(state)) - truth
     found = error_at(network, CAR, CAR.along_velocity, state, key=0)
     np.testing.assert_allclose(found, np.abs(errors), atol=0.3 * np.abs(errors).max())
@@ -117,7 +117,7 @@ def test_the_model_gives_the_exact_error_within_the_certificate():
     chain = gb.environments.ChainWalk(10).under()
     inputs = np.eye(10)
     fit = gb.evaluate(gb.MLP((10, 4, 1), key=0), chain, features=inputs, max_steps=5)
-    found = gb.diagnostics.trust(fit, chain, features=inputs)
+    found = gb.assess(fit, chain, features=inputs)
     with jax.enable_x64(True):
         errors = np.abs(np.asarray(fit.network(inputs)) - chain.values)
     np.testing.assert_allclose(found.score(np.arange(10)), errors, atol=1e-9)
@@ -131,16 +131,16 @@ def test_a_good_value_is_trusted_and_the_plateau_is_not():
     network = gb.FeatureNetwork(CAR.features(CAR.along_velocity), gb.MLP((7, 10, 1), key=0))
     good = gb.evaluate(network, data, max_steps=80)
     simulator = {"env": CAR, "policy": CAR.along_velocity}
-    by_simulator, by_rows = gb.diagnostics.trust(good, data, **simulator), gb.diagnostics.trust(good, data)
+    by_simulator, by_rows = gb.assess(good, data, **simulator), gb.assess(good, data)
     assert by_simulator.relative_error < TOLERABLE and by_simulator.trusted and by_rows.trusted
     assert str(by_rows).startswith("trusted: by the rows")
     fresh = gb.sample_transitions(CAR, CAR.along_velocity, 512, key=9, steps=200)
-    held_out = gb.diagnostics.trust(good, data, held_out=fresh)
+    held_out = gb.assess(good, data, held_out=fresh)
     assert held_out.witness == "held-out rows" and 0.6 < held_out.error / by_simulator.error < 1.6
     plateau = gb.ValueFunction(np.array([-100.0]), lambda level, s: level[0] + 0 * s[0])
     few = gb.sample_transitions(CAR, CAR.along_velocity, 25, key=1)
     for witness in ({}, simulator):
-        flat = gb.diagnostics.trust(plateau, few, **witness)
+        flat = gb.assess(plateau, few, **witness)
         assert not flat.trusted and len(flat.reasons) >= 1, witness
 
 
@@ -149,16 +149,16 @@ def test_no_chain_that_reaches_a_reward_is_said():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 40, key=0, state=low)
     fit = gb.evaluate(gb.MLP(RAW, key=0), data, max_steps=100)
     assert fit.checks.reaching == 0 and "No chain" in fit.warnings[0] and "No chain" in str(fit)
-    assert "No chain" in " ".join(gb.diagnostics.trust(fit, data).reasons)
+    assert "No chain" in " ".join(gb.assess(fit, data).reasons)
 
 
 def test_q_factors_are_scored_by_pairs():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 60, key=0, steps=20, q=True)
     fit = gb.evaluate(gb.MLP((3, 5, 1), key=0), data, max_steps=20)
     pairs = np.asarray(data.inputs)[:7]
-    found = gb.diagnostics.trust(fit, data, env=CAR, policy=CAR.along_velocity)
+    found = gb.assess(fit, data, env=CAR, policy=CAR.along_velocity)
     assert np.isfinite(found.score(pairs)).all() and found.score(pairs).shape == (7,)
-    assert np.isfinite(gb.diagnostics.trust(fit, data).error)
+    assert np.isfinite(gb.assess(fit, data).error)
 
 
 def test_evaluations_carry_checks_outside_of_vmap_only():
@@ -188,7 +188,7 @@ def test_values_out_of_range_are_noticed():
 def test_bad_arguments_are_named(options, named):
     data = gb.sample_transitions(CAR, CAR.along_velocity, 10, key=0)
     with pytest.raises(ValueError, match=named):
-        gb.diagnostics.trust(gb.MLP((2, 3, 1), key=0), data, **options)
+        gb.assess(gb.MLP((2, 3, 1), key=0), data, **options)
 
 
 def test_landscape_shows_the_loss_and_the_paths():

@@ -40,7 +40,7 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_cell():
     car = gb.environments.MountainCar()
-    truth = gb.rollouts.value_on_grid(car, car.along_velocity, (30, 30))
+    truth = gb.monte_carlo.value_on_grid(car, car.along_velocity, (30, 30))
     settings = values.Settings(samples=60, max_steps=20)
     cell = {"network": values.PLAIN, "steps": values.SUPERVISED, "seed": 1, "budget": None}
     measured = values._measure(settings, car, truth, cell)

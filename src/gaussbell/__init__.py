@@ -1,37 +1,33 @@
-"""Second-order Bellman residual minimisation with neural networks."""
+"""Second-order Bellman residual minimisation: what is this policy worth?"""
 
-from gaussbell import (
-    actions,
-    datasets,
-    diagnostics,
-    encodings,
-    environments,
-    features,
-    iteration,
-    linalg,
-    neighbours,
-    networks,
-    policies,
-    rollouts,
-    solvers,
-    tasks,
+from gaussbell import control, diagnostics, environments, networks, records
+from gaussbell.control import IterationInterrupted, PolicySolution, PolicyStatus, Recipe, policy_iteration
+from gaussbell.data import LambdaReturn, Log, Transitions
+from gaussbell.diagnostics import Assessment, assess
+from gaussbell.environments import tasks
+from gaussbell.evaluation import (
+    OfflineEvaluation,
+    PolicyEvaluation,
+    evaluate,
+    evaluate_offline,
+    evaluate_policy,
+    linearise,
+    msbe,
 )
-from gaussbell.derivatives import differential_map
-from gaussbell.evaluation import evaluate, linearise, msbe
-from gaussbell.evaluation_files import load_evaluation, save_evaluation
-from gaussbell.iteration import Recipe, policy_iteration
-from gaussbell.least_squares import least_squares
-from gaussbell.logs import Log
-from gaussbell.mdp import FiniteMDP, MarkovChain
-from gaussbell.networks import MLP, FeatureNetwork, ValueFunction
-from gaussbell.offline import OfflineEvaluation, evaluate_offline
-from gaussbell.policy_evaluation import PolicyEvaluation, evaluate_policy
-from gaussbell.policy_files import load_policy, save_policy
-from gaussbell.policy_solution import IterationInterrupted, PolicySolution, PolicyStatus
-from gaussbell.sampling import LambdaReturn, sample_transitions
-from gaussbell.solution import History, Solution, SolveFailed, SolveInterrupted, Status
-from gaussbell.solve import Progress
-from gaussbell.solvers import (
+from gaussbell.networks import MLP, FeatureNetwork, ValueFunction, differential_map, encodings, features
+from gaussbell.numerics import linalg
+from gaussbell.numerics.compilation import keep_compiled
+from gaussbell.optimise import (
+    History,
+    Progress,
+    Solution,
+    SolveFailed,
+    SolveInterrupted,
+    Status,
+    least_squares,
+    solvers,
+)
+from gaussbell.optimise.solvers import (
     BacktrackingGaussNewton,
     Dogleg,
     FirstOrder,
@@ -43,12 +39,17 @@ from gaussbell.solvers import (
     SemiGaussNewton,
     SemiGradient,
 )
-from gaussbell.transitions import Transitions
+from gaussbell.processes import FiniteMDP, MarkovChain, actions, policies
+from gaussbell.records import datasets
+from gaussbell.records.evaluations import load_evaluation, save_evaluation
+from gaussbell.records.policies import load_policy, save_policy
+from gaussbell.simulation import monte_carlo, sample_transitions
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MLP",
+    "Assessment",
     "BacktrackingGaussNewton",
     "Dogleg",
     "FeatureNetwork",
@@ -79,6 +80,8 @@ __all__ = [
     "Transitions",
     "ValueFunction",
     "actions",
+    "assess",
+    "control",
     "datasets",
     "diagnostics",
     "differential_map",
@@ -88,18 +91,18 @@ __all__ = [
     "evaluate_offline",
     "evaluate_policy",
     "features",
-    "iteration",
+    "keep_compiled",
     "least_squares",
     "linalg",
     "linearise",
     "load_evaluation",
     "load_policy",
+    "monte_carlo",
     "msbe",
-    "neighbours",
     "networks",
     "policies",
     "policy_iteration",
-    "rollouts",
+    "records",
     "sample_transitions",
     "save_evaluation",
     "save_policy",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.records import write_atomically
+from gaussbell.records.files import write_atomically
 
 try:
     import matplotlib
@@ -221,15 +221,22 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     caption = (
         f"{result['logged_steps']:,} logged steps, of which {seen['agreement']:.0%} do what the policy "
         f"would do. "
-        f"Dots are refits to resampled episodes, the bar is the 90 % interval. {verdict}"
+        f"Dots are num_bootstrap to resampled episodes, the bar is the 90 % interval. {verdict}"
     )
     with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (
         figure,
         axes,
     ):
         left, right = axes
-        refits = np.asarray(result["refits"], float)
-        left.plot(refits, np.linspace(0.7, 1.3, len(refits)), "o", color=BLUE, alpha=0.6, label="refits")
+        num_bootstrap = np.asarray(result["num_bootstrap"], float)
+        left.plot(
+            num_bootstrap,
+            np.linspace(0.7, 1.3, len(num_bootstrap)),
+            "o",
+            color=BLUE,
+            alpha=0.6,
+            label="num_bootstrap",
+        )
         if low is not None:
             left.plot([low, high], [0.4, 0.4], "-", color=BLUE, lw=3, label="90 % interval")
         left.plot([result["value"]], [0.4], "D", color=VERMILION, label="estimate")

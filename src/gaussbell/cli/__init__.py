@@ -69,7 +69,7 @@ def evaluate(
         str | None, typer.Option(help="With --data: the Gymnasium id whose actions are legal.")
     ] = None,
     discount: Annotated[float | None, typer.Option(min=0, max=1, help="With --data: default 0.99.")] = None,
-    refits: Annotated[
+    num_bootstrap: Annotated[
         int | None, typer.Option(min=0, help="With --data: for the interval; default 8.")
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="mountain-car: rows; default 2000.")] = None,
@@ -112,7 +112,7 @@ def evaluate(
         "policy": policy,
         "env": env,
         "discount": discount,
-        "refits": refits,
+        "num_bootstrap": num_bootstrap,
         "samples": samples,
         "steps": steps,
         "look_ahead": look_ahead,

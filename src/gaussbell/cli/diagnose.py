@@ -7,7 +7,7 @@ from rich.table import Table
 
 import gaussbell as gb
 from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen, write_record
-from gaussbell.diagnosis import diagnose
+from gaussbell.records.diagnosis import diagnose
 
 
 def diagnose_file(path: Path, *, seed: int = 0, as_json: bool = False, out: Path | None = None) -> bool:

@@ -10,12 +10,13 @@ from rich.live import Live
 from rich.table import Table
 
 import gaussbell as gb
-from gaussbell import policy_files, records
+from gaussbell import records
 from gaussbell.cli.render import MOST_STEPS, THEIRS, render
 from gaussbell.cli.reports import report_iteration
 from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen, write_record
-from gaussbell.diagnosis import STATE_NAMES, diagnose, state_names
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.records import policies as policy_files
+from gaussbell.records.diagnosis import STATE_NAMES, diagnose, state_names
+from gaussbell.records.evaluations import Evaluation
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "cart-pole": gb.environments.CartPole,
@@ -100,7 +101,7 @@ def _run_seeds(
 
 def play_episode(env: Any, problem: str, policy: Any, seed: int) -> dict[str, Any]:
     """An episode as columns, a row a step, and how it can be drawn."""
-    log = gb.rollouts.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
+    log = gb.monte_carlo.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
     ours = OURS.get(problem, problem)
     states, actions = np.asarray(log.state), np.asarray(log.action)
     names = state_names(ours, states.shape[1])

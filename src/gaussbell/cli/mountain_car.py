@@ -20,7 +20,7 @@ from gaussbell.cli.screen import (
     showing_steps,
     write_record,
 )
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.records.evaluations import Evaluation
 
 TRUTH_GRID = 200
 """Points of the grid along each axis."""
@@ -53,7 +53,7 @@ def evaluate_mountain_car(
         )
     fitted = time.perf_counter()
     with notes.status("the truth by simulation"):
-        truth = gb.rollouts.value_on_grid(car, policy, (TRUTH_GRID, TRUTH_GRID))
+        truth = gb.monte_carlo.value_on_grid(car, policy, (TRUTH_GRID, TRUTH_GRID))
     with jax.enable_x64(True):
         by_network = np.asarray(found.network(truth.state))
         learned = np.asarray(found.value(truth.state, look_ahead=look_ahead)) if look_ahead else by_network

@@ -21,7 +21,7 @@ from gaussbell.cli.screen import (
     showing_steps,
     write_record,
 )
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.records.evaluations import Evaluation
 
 MINARI = "minari:"
 
@@ -33,7 +33,7 @@ def evaluate_data(
     env: str | None = None,
     discount: float = 0.99,
     steps: int | None = None,
-    refits: int = 8,
+    num_bootstrap: int = 8,
     seed: int = 0,
     max_steps: int = 60,
     as_json: bool = False,
@@ -44,13 +44,13 @@ def evaluate_data(
     started = time.perf_counter()
     target = import_policy(policy)
     log = read_log(data, env)
-    with showing_steps(f"{len(log):,} logged steps, {refits} refits", max_steps) as show:
+    with showing_steps(f"{len(log):,} logged steps, {num_bootstrap} num_bootstrap", max_steps) as show:
         found = gb.evaluate_offline(
             log,
             target,
             discount=discount,
             steps=steps,
-            refits=refits,
+            num_bootstrap=num_bootstrap,
             key=seed,
             max_steps=max_steps,
             on_progress=show,
@@ -63,7 +63,7 @@ def evaluate_data(
             "env": env,
             "discount": discount,
             "steps": steps,
-            "refits": refits,
+            "num_bootstrap": num_bootstrap,
             "seed": seed,
             "max_steps": max_steps,
         },
@@ -71,7 +71,7 @@ def evaluate_data(
         "result": {
             "value": found.value,
             "interval": list(found.interval),
-            "refits": found.refits,
+            "num_bootstrap": found.num_bootstrap,
             "logged_steps": len(log),
             "episodes": len(log.starts),
             "status": found.solution.status.name,

@@ -43,7 +43,7 @@ def render(env: Any, problem: str, policy: Any, path: Path, seed: int = 0) -> in
 
 def _ours(env: Any, policy: Any, shown: Any, seed: int) -> list[np.ndarray]:
     """States of our own simulation, put into Gymnasium's environment to be drawn."""
-    log = gb.rollouts.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
+    log = gb.monte_carlo.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
     shown.reset(seed=seed)
     frames = []
     for state, action in zip(log.state[::EVERY], log.action[::EVERY], strict=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 from gaussbell import records
 from gaussbell.cli.screen import DIAGNOSIS, check_writable, escape, notes
-from gaussbell.diagnosis import diagnose
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.records.diagnosis import diagnose
+from gaussbell.records.evaluations import Evaluation
 
 DEFAULT_RUNS = Path("runs")
 

@@ -109,7 +109,7 @@ def draw_study(name: str, scale: Scale, out: Path, paths: list[Path]) -> None:
     """Write a study's figures from its cells, as PNG and PDF."""
     from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
     from gaussbell.experiments import reproduction  # noqa: PLC0415
-    from gaussbell.records import cell_files  # noqa: PLC0415
+    from gaussbell.records import cells as cell_files  # noqa: PLC0415
 
     folder = reproduction.folder_of(out, scale, name)
     for title, figure in reproduction.STUDIES[name].draw(cell_files.gather(paths)).items():
@@ -123,7 +123,7 @@ def check_studies(
     """Print the verdicts, write them to `verdicts.json`; are they all as expected?"""
     from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
     from gaussbell.experiments import reproduction  # noqa: PLC0415
-    from gaussbell.records import cell_files  # noqa: PLC0415
+    from gaussbell.records import cells as cell_files  # noqa: PLC0415
 
     found: dict[str, Any] = {}
     for name in names:

@@ -12,15 +12,8 @@ from rich.table import Table
 import gaussbell as gb
 from gaussbell import records
 from gaussbell.cli.reports import report_evaluation
-from gaussbell.cli.screen import (
-    coloured,
-    print_facts,
-    print_json,
-    screen,
-    showing_steps,
-    write_record,
-)
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.cli.screen import coloured, print_facts, print_json, screen, showing_steps, write_record
+from gaussbell.records.evaluations import Evaluation
 
 
 class Method(enum.StrEnum):

@@ -1,7 +1,9 @@
-"""What a network and its data tell about a fit: ranks, curvature, order of convergence, and trust."""
+"""What a network and its data tell about a fit: an assessment, spectra, curvature, order of convergence."""
 
+from gaussbell.diagnostics.assessment import Assessment, Reference, assess
 from gaussbell.diagnostics.checks import Checks, check
 from gaussbell.diagnostics.convergence import order_of_convergence
+from gaussbell.diagnostics.gptd import gptd
 from gaussbell.diagnostics.hessians import (
     Curvature,
     HessianTerms,
@@ -10,28 +12,30 @@ from gaussbell.diagnostics.hessians import (
     hessian_terms,
     second_order_share,
 )
-from gaussbell.diagnostics.ranks import Spectra, Spectrum, spectra, spectrum
-from gaussbell.diagnostics.slices import Landscape, landscape
-from gaussbell.diagnostics.smooth import smooth_value
-from gaussbell.diagnostics.verdict import Trust, trust
+from gaussbell.diagnostics.landscape import Landscape, landscape
+from gaussbell.diagnostics.neighbours import nearest_neighbour_averager, neighbour_values
+from gaussbell.diagnostics.spectra import Spectra, Spectrum, spectra, spectrum
 
 __all__ = [
+    "Assessment",
     "Checks",
     "Curvature",
     "HessianTerms",
     "Landscape",
+    "Reference",
     "Spectra",
     "Spectrum",
-    "Trust",
+    "assess",
     "check",
     "curvature",
+    "gptd",
     "hessian_product",
     "hessian_terms",
     "landscape",
+    "nearest_neighbour_averager",
+    "neighbour_values",
     "order_of_convergence",
     "second_order_share",
-    "smooth_value",
     "spectra",
     "spectrum",
-    "trust",
 ]

@@ -6,14 +6,15 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from gaussbell.actions import BoxActions
-from gaussbell.neighbours import successors_of
-from gaussbell.networks import values_at
-from gaussbell.policies import Policy, is_noisy
-from gaussbell.precision import as_key
-from gaussbell.rollouts import steps_for
-from gaussbell.sampling import sample_transitions
-from gaussbell.transitions import Transitions
+from gaussbell.data.transitions import Transitions
+from gaussbell.diagnostics.neighbours import successors_of
+from gaussbell.environments.simulator import Simulator, is_random
+from gaussbell.networks.value_function import values_at
+from gaussbell.numerics.arguments import as_key
+from gaussbell.processes.actions import BoxActions
+from gaussbell.processes.policies import Policy
+from gaussbell.simulation.monte_carlo import effective_horizon
+from gaussbell.simulation.sampling import sample_transitions
 
 TAIL = 0.1
 """Held-out paths are so long that this share of the discount is left."""
@@ -43,24 +44,26 @@ class HeldOutPaths:
 
     def __init__(
         self,
-        env: Any,
+        env: Simulator,
         policy: Policy,
         count: int,
         *,
-        key: PRNGKeyArray | int,
+        key: PRNGKeyArray | int = 0,
         q: bool = False,
         states: Any = None,
         paths: int = 1,
     ):
-        key, horizon = as_key(key), steps_for(env.discount, TAIL)
+        key, horizon = as_key(key), effective_horizon(env.discount, TAIL)
         start = None if states is None else states(count, key)
-        rows = {"steps": horizon, "q": q, "successors": paths}
-        first = sample_transitions(env, policy, count, key=key, state=start, **rows)
+        if start is None and env.low is not None:
+            start = env.sample_states(count, key=jax.random.split(key, 3)[0])
+        options = {"n_step": horizon, "q": q, "successors": paths, "state": start}
+        first = sample_transitions(env, policy, count, key=key, **options)
         self.paths = [first]
-        if is_random(env, policy) and not hasattr(env, "sample_transitions"):
+        if is_random(env, policy) and start is not None:
             action = None if first.action is None else _as_taken(env, np.asarray(first.action))
-            again = {"state": np.asarray(first.state), "action": action, "key": jax.random.fold_in(key, 1)}
-            self.paths.append(sample_transitions(env, policy, count, **again, **rows))
+            again = {"action": action, "key": jax.random.fold_in(key, 1)}
+            self.paths.append(sample_transitions(env, policy, count, **again, **options))
         self.remaining = env.discount**horizon
         self.cost = horizon * count * paths * len(self.paths)
 
@@ -77,7 +80,7 @@ class HeldOutPaths:
 
 
 def error_at(
-    network: Any, env: Any, policy: Policy, inputs: Any, *, key: PRNGKeyArray | int, q: bool = False
+    network: Any, env: Simulator, policy: Policy, inputs: Any, *, key: PRNGKeyArray | int = 0, q: bool = False
 ) -> Float[np.ndarray, " K"]:
     """The estimated absolute error of the value at states (K, d), or at pairs of state and action with `q`.
 
@@ -86,40 +89,35 @@ def error_at(
     """
     inputs, width = np.asarray(inputs, float), env.width
     state, action = inputs[:, :width], _as_taken(env, inputs[:, width:]) if q else None
-    horizon = steps_for(env.discount, TAIL)
+    horizon = effective_horizon(env.discount, TAIL)
     paths = NOISY_PATHS if is_random(env, policy) else 1
     options: Any = {"action": None if action is None else np.repeat(action, paths, axis=0)} if q else {}
-    rows = sample_transitions(
+    paths_taken = sample_transitions(
         env,
         policy,
         len(state) * paths,
         key=key,
-        steps=horizon,
+        n_step=horizon,
         q=q,
         state=np.repeat(state, paths, axis=0),
         **options,
     )
     values = values_at(network, inputs)
-    gaps = values[:, None] - long_targets(network, rows).reshape(len(state), paths)
+    gaps = values[:, None] - long_targets(network, paths_taken).reshape(len(state), paths)
     square = gaps.mean(axis=1) ** 2
     if paths > 1:
         square = np.maximum(square - gaps.var(axis=1, ddof=1) / paths, 0.0)
     return np.sqrt(square) / (1 - env.discount**horizon)
 
 
-def is_random(env: Any, policy: Policy) -> bool:
-    """Does the same state lead to different paths?"""
-    return bool(getattr(env, "noisy", False)) or is_noisy(policy)
-
-
 def long_targets(network: Any, path: Transitions) -> np.ndarray:
-    """What rows say the values of their states are, if the network is right about their successors."""
+    """What transitions say the values of their states are, if the network is right about their successors."""
     # Where the process has ended the successor counts for nothing, whatever it is.
     successors, weights = successors_of(path)
     values = values_at(network, successors.reshape(weights.size, -1)).reshape(weights.shape)
     return np.asarray(path.reward) + (weights * values).sum(axis=1)
 
 
-def _as_taken(env: Any, action: np.ndarray) -> np.ndarray:
+def _as_taken(env: Simulator, action: np.ndarray) -> np.ndarray:
     """Actions as an environment takes them: whole numbers have no second axis."""
     return action if isinstance(env.actions, BoxActions) else action[:, 0].astype(int)

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gaussbell.mdp import MarkovChain
-from gaussbell.precision import as_double, in_double, read_count
-from gaussbell.residuals import BellmanProblem, bellman_problem
-from gaussbell.transitions import Transitions
+from gaussbell.bellman import BellmanProblem, bellman_problem
+from gaussbell.data.transitions import Transitions
+from gaussbell.numerics.arguments import read_count
+from gaussbell.numerics.precision import as_double, in_double
+from gaussbell.processes.markov_chain import MarkovChain
 
 DENSE_PARAMETERS = 1000
 """Up to so many parameters eigenvalues come from the dense matrix: Lanczos gains nothing."""

@@ -1,8 +1,11 @@
-"""Environments, one a file."""
+"""Environments, one a file, and Gymnasium's; all of them implement the Simulator protocol.
+
+`import gaussbell.environments.registered` makes ours known to `gymnasium.make`.
+"""
 
 from gaussbell.environments.acrobot import Acrobot
 from gaussbell.environments.cart_pole import CartPole
-from gaussbell.environments.environment import Environment, Paths
+from gaussbell.environments.environment import Environment
 from gaussbell.environments.finite import (
     ChainWalk,
     FiniteEnvironment,
@@ -13,10 +16,8 @@ from gaussbell.environments.finite import (
 from gaussbell.environments.gymnasium import GymnasiumEnvironment, from_gymnasium
 from gaussbell.environments.mountain_car import MountainCar
 from gaussbell.environments.pendulum import Pendulum
-from gaussbell.environments.registration import register_with_gymnasium
 from gaussbell.environments.seven_star import SevenStar
-
-register_with_gymnasium()
+from gaussbell.environments.simulator import Paths, Simulator
 
 __all__ = [
     "Acrobot",
@@ -31,6 +32,7 @@ __all__ = [
     "Pendulum",
     "RandomMDP",
     "SevenStar",
+    "Simulator",
     "exact_transitions",
     "from_gymnasium",
 ]

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gaussbell import features
-from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending, near
 from gaussbell.environments.pendulum import wrap
-from gaussbell.policies import Policy
-from gaussbell.tasks import Reach
+from gaussbell.environments.tasks import Reach
+from gaussbell.networks import features
+from gaussbell.processes.actions import DiscreteActions
+from gaussbell.processes.policies import Policy
 
 SECONDS, GRAVITY, INERTIA = 0.2, 9.8, 1.0
 LENGTH, CENTRE, MASS = 1.0, 0.5, 1.0  # of each link; its centre of mass lies half way
@@ -56,7 +56,7 @@ class Acrobot(Environment):
             raise ValueError("ending='restart later': Acrobot restarts at once; give 'restart' or 'end'.")
 
     @property
-    def noisy(self) -> bool:
+    def is_stochastic(self) -> bool:
         return self.spread > 0
 
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " 4"]:

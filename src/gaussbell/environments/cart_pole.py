@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gaussbell import features
-from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending, near
-from gaussbell.policies import Policy
-from gaussbell.tasks import Survive
+from gaussbell.environments.tasks import Survive
+from gaussbell.networks import features
+from gaussbell.processes.actions import DiscreteActions
+from gaussbell.processes.policies import Policy
 
 GRAVITY, CART_MASS, POLE_MASS, HALF_LENGTH = 9.8, 1.0, 0.1, 0.5
 FORCE, SECONDS = 10.0, 0.02
@@ -59,7 +59,7 @@ class CartPole(Environment):
         check_ending(self.ending)
 
     @property
-    def noisy(self) -> bool:
+    def is_stochastic(self) -> bool:
         return self.spread > 0
 
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " 4"]:
@@ -88,7 +88,9 @@ class CartPole(Environment):
         """The scaled state, and what the policy does there: its value has a kink where that changes."""
         if policy is None:
             return self.scaling(q=q)
-        return features.Beside(self.scaling(q=q), features.PolicyAction(policy, self.actions, self.width))
+        return features.Concatenate(
+            self.scaling(q=q), features.PolicyAction(policy, self.actions, self.width)
+        )
 
     def failed(self, state: Float[Array, " 4"]) -> Bool[Array, ""]:
         """Has the cart left the track, or the pole fallen?"""

@@ -1,35 +1,32 @@
 """What an environment is: pure functions of a state, in the shape of Gymnasium's FuncEnv."""
 
 import abc
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gaussbell.actions import Actions, BoxActions
-from gaussbell.features import Features, Scale
-from gaussbell.policies import Policy, check_actions, choose, is_noisy, read_policy
-from gaussbell.precision import as_key, in_double, is_traced, on_host, read_numbers
-from gaussbell.tasks import Task
+from gaussbell.data.logs import Log
+from gaussbell.environments.simulator import Paths, is_random
+from gaussbell.environments.tasks import Task
+from gaussbell.networks.features import Features, Scale
+from gaussbell.numerics.arguments import as_key, read_count, read_numbers
+from gaussbell.numerics.precision import in_double, is_traced, on_host
+from gaussbell.processes.actions import Actions, BoxActions, DiscreteActions
+from gaussbell.processes.policies import (
+    EpsilonGreedy,
+    Policy,
+    check_actions,
+    choose,
+    raising_failures,
+    read_policy,
+)
 
 ENDINGS = ("restart", "restart later", "end")
-
-
-class Paths(NamedTuple):
-    """N states simulated on, seen after each of H numbers of steps.
-
-        value(state) = reward[j] + discount[j] * value(next_state[j])    in expectation, for every j
-
-    `action` is the first action of each path; `discount` is 0 where the process has ended.
-    """
-
-    action: Shaped[Array, "N *k"]
-    reward: Float[Array, "H N"]
-    discount: Float[Array, "H N"]
-    next_state: Float[Array, "H N d"]
+LOGGED_EPISODES = 16
 
 
 class Environment(eqx.Module):
@@ -37,7 +34,7 @@ class Environment(eqx.Module):
 
     A subclass defines `initial`, `transition`, `reward` and, where the process can end, `terminal`, each for
     one state and in JAX; `low` and `high`, the box that states are sampled from; `actions`; `discount`. If a
-    step is random it sets `noisy = True`, and then `rng` is a key: the same for `transition` and `reward`, so
+    step is random it sets `is_stochastic = True`, and then `rng` is a key: the same for `transition` and `reward`, so
     that both see the same draw. Otherwise `rng` is None.
     """
 
@@ -46,7 +43,9 @@ class Environment(eqx.Module):
     high: ClassVar[np.ndarray]
     actions: ClassVar[Actions]
     task: ClassVar[Task | None] = None
-    noisy = False
+    is_stochastic = False
+    can_set_state = True
+    ending = "end"
 
     @abc.abstractmethod
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " d"]:
@@ -89,12 +88,17 @@ class Environment(eqx.Module):
         return len(self.low)
 
     @property
+    def nominal_start(self) -> np.ndarray:
+        """The state that episodes start from, or around."""
+        return np.asarray(self.initial(), float)
+
+    @property
     def episodic(self) -> "Environment":
         """The same dynamics as episodes are played: with an end, from a start that varies."""
         return self
 
     @in_double
-    def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count d"]:
+    def sample_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> Float[Array, "count d"]:
         """States drawn uniformly from the box."""
         share = jax.random.uniform(as_key(key), (count, self.width), jnp.float32).astype(jnp.float64)
         return on_host(jnp.asarray(self.low) + share * (self.high - self.low))
@@ -119,14 +123,14 @@ class Environment(eqx.Module):
         self,
         policy: Policy,
         state: Any,
-        steps: Any,
+        horizons: Any,
         *,
         action: Any = None,
         key: PRNGKeyArray | int = 0,
     ) -> Paths:
-        """Follow `policy` from each of N states; see the path after each number of steps in `steps`.
+        """Follow `policy` from each of N states; see the path after each number of steps in `horizons`.
 
-        Arguments: `steps`, whole numbers in rising order; `action` (N,) or (N, k), the first actions, by
+        Arguments: `horizons`, whole numbers in rising order; `action` (N,) or (N, k), the first actions, by
         default the policy's; `key`, for what is random.
 
         >>> import gaussbell as gb
@@ -139,8 +143,10 @@ class Environment(eqx.Module):
         if state.ndim != 2 or state.shape[1] != self.width:
             raise ValueError(f"state: shape {state.shape}; give one row of {self.width} numbers a state.")
         policy = read_policy(policy, self.width, self.actions)
-        counts = jnp.asarray(np.atleast_1d(np.asarray(steps)), jnp.int32)
-        paths, legal = _follow(self, policy, state, action, counts, as_key(key))
+        counts = jnp.asarray(np.atleast_1d(np.asarray(horizons)), jnp.int32)
+        with raising_failures():
+            paths, legal = _follow(self, policy, state, action, counts, as_key(key))
+            legal = legal if is_traced(legal) else np.asarray(legal)
         if not is_traced(legal) and not bool(legal.all()):
             check_actions(self.actions, paths.action, state)
             raise ValueError(
@@ -149,12 +155,88 @@ class Environment(eqx.Module):
             )
         return on_host(paths)
 
+    def play(
+        self,
+        policy: Policy,
+        *,
+        episodes: int,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        start: Any = None,
+    ) -> Log:
+        """Whole episodes, as they are played: of `episodic`, with an end, from its own starts."""
+        return self.episodic.record(policy, episodes=episodes, length=length, key=key, start=start)
+
+    def log(self, policy: Policy, count: int, *, key: PRNGKeyArray | int = 0, explore: float = 0.0) -> Log:
+        """About `count` steps in a few episodes of this process; an action is random with `explore`."""
+        if explore > 0:
+            assert isinstance(self.actions, DiscreteActions)
+            policy = EpsilonGreedy(policy, self.actions.count, explore)
+        length = -(-count // LOGGED_EPISODES)
+        return self.record(policy, episodes=LOGGED_EPISODES, length=length, key=key)
+
+    @in_double
+    def record(
+        self,
+        policy: Policy,
+        *,
+        episodes: int,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        start: Any = None,
+    ) -> Log:
+        """Run `policy` and keep every step: `episodes` of at most `length` steps, then truncated.
+
+        Arguments: `start` (episodes, d), by default states that the environment starts in.
+
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> log = car.record(car.along_velocity, episodes=3, length=50)
+        >>> len(log), log.starts.shape
+        (150, (3, 2))
+        """
+        episodes, length = read_count("episodes", episodes, 1), read_count("length", length, 1)
+        policy = read_policy(policy, self.width, self.actions)
+        start_key, steps_key = jax.random.split(as_key(key))
+        if start is None:
+            start = jax.vmap(self.initial)(jax.random.split(start_key, episodes))
+        with raising_failures():
+            rows = on_host(_record(self, policy, jnp.asarray(start, jnp.float64), length, steps_key))
+        state, action, reward, reached, ended = (np.moveaxis(rows[k], 0, 1) for k in range(5))  # (E, L, ...)
+        check_actions(self.actions, action.reshape(-1, *action.shape[2:]), state.reshape(-1, self.width))
+        over = np.cumsum(ended, axis=1)
+        kept = (over - ended) == 0  # up to and with the step that ends the process
+        number = np.broadcast_to(np.arange(episodes)[:, None], kept.shape)
+        return Log(
+            state[kept],
+            action[kept],
+            reward[kept],
+            reached[kept],
+            terminated=ended[kept],
+            episode=number[kept],
+            actions=self.actions,
+        )
+
+
+@eqx.filter_jit
+def _record(env: Environment, policy: Policy, start: Float[Array, "E d"], length: int, key: Any):
+    noisy = is_random(env, policy)
+
+    def advance(state, step):
+        now = jax.random.fold_in(key, step)
+        keys = jax.random.split(now, 2 * len(state)).reshape(2, -1) if noisy else (None, None)
+        action = jax.vmap(lambda s, k: choose(policy, s, k))(state, keys[0])
+        reached, reward, ended = jax.vmap(env.step)(state, action, keys[1])
+        return reached, (state, action, reward, reached, ended)
+
+    return jax.lax.scan(advance, start, jnp.arange(length))[1]
+
 
 @eqx.filter_jit
 def _follow(env: Environment, policy: Policy, state, action, counts: Int[Array, " H"], key):
     """Simulate all states side by side, from one count of steps to the next; and were all actions legal?"""
     size = len(state)
-    noisy = env.noisy or is_noisy(policy)
+    noisy = is_random(env, policy)
 
     def pick(state, key):
         return choose(policy, state, key)
@@ -191,7 +273,7 @@ def _follow(env: Environment, policy: Policy, state, action, counts: Int[Array, 
     (_, path), (reward, discount, reached) = jax.lax.scan(
         next_count, (jnp.zeros((), jnp.int32), path), counts
     )
-    return Paths(start, reward, discount, reached), path[3]
+    return Paths(state, start, reward, discount, reached), path[3]
 
 
 def check_ending(ending: str) -> None:

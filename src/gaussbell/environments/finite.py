@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from gaussbell import features
-from gaussbell.actions import DiscreteActions
+from gaussbell.data.transitions import Transitions
 from gaussbell.environments.environment import Environment
-from gaussbell.mdp import FiniteMDP
-from gaussbell.policies import Policy
-from gaussbell.precision import read_count
-from gaussbell.transitions import Transitions
+from gaussbell.networks import features
+from gaussbell.numerics.arguments import read_count
+from gaussbell.processes.actions import DiscreteActions
+from gaussbell.processes.finite_mdp import FiniteMDP
+from gaussbell.processes.policies import Policy
 
 
 class RandomMDP(FiniteMDP):
@@ -119,7 +119,7 @@ class FiniteEnvironment(Environment):
     low: np.ndarray
     high: np.ndarray
     actions: DiscreteActions
-    noisy = True
+    is_stochastic = True
 
     def __init__(self, mdp: FiniteMDP):
         self.cumulative = np.cumsum(mdp.transition_array(), axis=-1)
@@ -152,7 +152,7 @@ class FiniteEnvironment(Environment):
         """The expected reward of the pair."""
         return jnp.asarray(self.rewards)[_number(state), action]
 
-    def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[Array, "count 1"]:
+    def sample_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> Float[Array, "count 1"]:
         """States drawn uniformly."""
         drawn: Any = DiscreteActions(len(self.rewards)).sample(count, key=key)
         return drawn[:, None].astype(float)
@@ -160,7 +160,7 @@ class FiniteEnvironment(Environment):
     def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
         """One input for each state, and for each action for Q-factors."""
         states = features.OneHot(len(self.rewards))
-        return features.Beside(states, features.OneHot(self.rewards.shape[1], 1)) if q else states
+        return features.Concatenate(states, features.OneHot(self.rewards.shape[1], 1)) if q else states
 
 
 def exact_transitions(mdp: FiniteMDP, policy: Any = None, *, weight: Any = None) -> Transitions:

@@ -1,5 +1,6 @@
 """Any Gymnasium environment: set its state and step it, or run a policy in it and keep what happens."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,25 +8,19 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from gaussbell.actions import DiscreteActions
-from gaussbell.environments.environment import Paths
-from gaussbell.environments.spaces import (
-    from_table,
-    read_actions,
-    read_observations,
-    state_access,
-    state_of,
-)
-from gaussbell.features import Scale
-from gaussbell.logs import Log, choose_all
-from gaussbell.mdp import FiniteMDP
-from gaussbell.policies import Policy, check_actions, read_policy
-from gaussbell.precision import as_key, host_rng, read_concrete, read_count
-from gaussbell.sampling import LambdaReturn, read_horizons
-from gaussbell.tasks import Earn
-from gaussbell.transitions import Transitions
+from gaussbell.data.logs import Log
+from gaussbell.environments.simulator import Paths
+from gaussbell.environments.spaces import from_table, read_observations, state_access, state_of
+from gaussbell.environments.tasks import Earn
+from gaussbell.networks.features import Scale
+from gaussbell.numerics.arguments import as_key, host_rng, read_concrete, read_count
+from gaussbell.processes.actions import DiscreteActions, read_actions
+from gaussbell.processes.finite_mdp import FiniteMDP
+from gaussbell.processes.policies import Policy, check_actions, choose_all, read_policy
 
 ENDINGS = ("end", "restart")
+TESTED_EPISODES, TESTED_STEPS = 2, 20
+"""How long an environment is tried to see whether its steps are random."""
 
 
 def from_gymnasium(
@@ -36,6 +31,7 @@ def from_gymnasium(
     low: Any = None,
     high: Any = None,
     num_envs: int = 16,
+    stochastic: bool | None = None,
     **options: Any,
 ) -> "FiniteMDP | GymnasiumEnvironment":
     """A Gymnasium environment, by its id or as an object, for `sample_transitions` and all that builds on it.
@@ -48,7 +44,8 @@ def from_gymnasium(
     Arguments: `ending`, what a terminated episode means: "end", the process is over, or "restart", it goes
     on from a new start; truncation never ends anything. `low` and `high`, the box of states to sample from
     (for MuJoCo of qpos and qvel), by default the bounds of the observations if they are finite and are the
-    state; `num_envs`, how many copies run side by side; `options`, for `gymnasium.make`.
+    state; `num_envs`, how many copies run side by side; `stochastic`, whether the same state and action can
+    lead to different successors, by default found out by a short test; `options`, for `gymnasium.make`.
 
     >>> import gaussbell as gb
     >>> gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
@@ -62,7 +59,7 @@ def from_gymnasium(
     if isinstance(table, dict):
         return from_table(first.unwrapped, table, discount, ending)
     copies = num_envs if isinstance(env, str) else 1  # an object cannot be copied safely
-    return GymnasiumEnvironment(first, make, copies, discount, ending, low, high)
+    return GymnasiumEnvironment(first, make, copies, discount, ending, low, high, stochastic)
 
 
 class GymnasiumEnvironment:
@@ -81,8 +78,11 @@ class GymnasiumEnvironment:
         ending: str,
         low: Any,
         high: Any,
+        stochastic: bool | None = None,
     ):
-        self.discount, self.ending = discount, ending
+        if not 0 < discount <= 1:
+            raise ValueError(f"discount={discount!r}: give a number above 0 and up to 1.")
+        self.discount, self.ending, self._stochastic = discount, ending, stochastic
         self.actions, self._first_action = read_actions(env.action_space)
         self._envs = [env, *(make() for _ in range(read_count("num_envs", num_envs, 1) - 1))]
         self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -105,16 +105,33 @@ class GymnasiumEnvironment:
         return Earn(at_least=spec.reward_threshold, length=spec.max_episode_steps)
 
     @property
-    def is_settable(self) -> bool:
+    def can_set_state(self) -> bool:
         """Can the state be set?"""
         return self._state is not None
+
+    @property
+    def nominal_start(self) -> None:
+        """Not known: an episode starts where `reset` says."""
+        return None
+
+    @functools.cached_property
+    def is_stochastic(self) -> bool:
+        """Can the same state and action lead to different successors? Given, or tested on first use.
+
+        Two episodes start from the same seed and take the same actions, the second with another random
+        generator after its reset: they differ if a step draws from it. What an environment draws from
+        elsewhere is found only if it ignores the seed; say so then: from_gymnasium(..., stochastic=True).
+        """
+        if self._stochastic is not None:
+            return self._stochastic
+        return any(draws_at_random(self._envs[0], seed) for seed in range(TESTED_EPISODES))
 
     def close(self) -> None:
         """Close all copies."""
         for env in self._envs:
             env.close()
 
-    def sample_states(self, count: int, *, key: PRNGKeyArray | int) -> Float[np.ndarray, "count s"]:
+    def sample_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> Float[np.ndarray, "count s"]:
         """States drawn uniformly from the box."""
         if self.low is None or self.high is None:
             raise ValueError(
@@ -141,128 +158,21 @@ class GymnasiumEnvironment:
         self,
         policy: Policy,
         state: Any,
-        steps: Any,
+        horizons: Any,
         *,
         action: Any = None,
         key: PRNGKeyArray | int = 0,
     ) -> Paths:
-        """Follow `policy` from N states, as `Environment.simulate` does; `next_state` are observations."""
-        return self._simulate(policy, state, steps, action, key)[1]
+        """Follow `policy` from N states, as `Environment.simulate` does, but what is seen are observations.
 
-    def log(self, policy: Policy, steps: int, *, key: PRNGKeyArray | int, explore: float = 0.0) -> Log:
-        """Run `policy` for `steps` steps in all, in episodes of the environment, and keep what happens.
-
-        With probability `explore` an action is drawn uniformly instead.
+        Copies of the environment take the states in turn, as many at a time as there are copies.
         """
-        policy = read_policy(policy, self.width, self.actions)
-        rng, key = host_rng(key), as_key(key)
-        count = -(-read_count("steps", steps, 1) // len(self._envs))
-        seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
-        rows: list[tuple[Any, ...]] = []
-        for step in range(count):
-            action = self._act(policy, seen, jax.random.fold_in(key, step))
-            random = self.actions.sample(len(seen), key=jax.random.fold_in(key, count + step))
-            explores = rng.random(len(seen)) < explore
-            action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
-            stepped = [env.step(self._legal(a)) for env, a in zip(self._envs, action, strict=True)]
-            reached = np.stack([self._observe(result[0]) for result in stepped])
-            reward = np.array([result[1] for result in stepped], float)
-            terminated = np.array([result[2] for result in stepped])
-            truncated = np.array([result[3] for result in stepped])
-            following = reached.copy()
-            for k in np.flatnonzero(terminated | truncated):
-                following[k] = self._observe(self._envs[k].reset(seed=_seed(rng))[0])
-            if self.ending == "restart":  # the process goes on from the new start
-                reached = np.where(terminated[:, None], following, reached)
-                terminated = np.zeros_like(terminated)
-            rows.append((seen, action, reward, reached, terminated, truncated))
-            seen = following
-        columns = [np.stack(column, axis=1) for column in zip(*rows, strict=True)]  # (envs, steps, ...)
-        columns[5][:, -1] |= ~columns[4][:, -1]
-        return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns), actions=self.actions)
-
-    def play(
-        self, policy: Policy, *, episodes: int, length: int, key: PRNGKeyArray | int, start: Any = None
-    ) -> Log:
-        """Whole episodes of a policy, each until the environment ends it or for `length` steps.
-
-        Arguments: `start`, states to begin with, where the state can be set.
-        """
-        policy = read_policy(policy, self.width, self.actions)
-        rng, key = host_rng(key), as_key(key)
-        rows: list[tuple[Any, ...]] = []
-        for first in range(0, episodes, len(self._envs)):
-            numbers = np.arange(first, min(first + len(self._envs), episodes))
-            seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
-            if start is not None and self._state is not None:
-                for k, number in enumerate(numbers):
-                    seen[k] = self._observe(self._state(self._envs[k], np.asarray(start)[number]))
-            going = np.arange(len(numbers))
-            for step in range(length):
-                action = self._act(policy, seen, jax.random.fold_in(jax.random.fold_in(key, first), step))
-                over = np.zeros(len(numbers), bool)
-                for k in going:
-                    before, result = seen[k].copy(), self._envs[k].step(self._legal(action[k]))
-                    seen[k] = self._observe(result[0])
-                    rows.append((before, action[k], float(result[1]), seen[k].copy(), result[2], numbers[k]))
-                    over[k] = result[2] or result[3]
-                going = going[~over[going]]
-                if not len(going):
-                    break
-        columns = [np.array(column) for column in zip(*rows, strict=True)]
-        order = np.argsort(columns[5], kind="stable")
-        state, action, reward, reached, ended, episode = (column[order] for column in columns)
-        return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
-
-    def sample_transitions(
-        self,
-        policy: Policy,
-        n: int,
-        *,
-        key: Any,
-        steps: Any,
-        q: bool,
-        successors: int,
-        state: Any,
-        action: Any = None,
-    ) -> Transitions:
-        """What `gaussbell.sample_transitions` returns for this environment."""
-        if isinstance(steps, LambdaReturn) or successors != 1:
-            raise ValueError(
-                "steps, successors: Gymnasium environments give one path a row; use whole steps."
-            )
-        horizon = int(read_horizons(steps)[0])
-        if state is None and self.low is None:
-            return self._visited(policy, n, key, horizon, q)
-        states_key, actions_key, paths_key = jax.random.split(as_key(key), 3)
-        state = self.sample_states(n, key=states_key) if state is None else state
-        if action is None and q:
-            action = self.actions.sample(n, key=actions_key)
-        seen, paths = self._simulate(policy, state, [horizon], action, paths_key)
-        reached = paths.next_state[0]
-        following = (
-            choose_all(read_policy(policy, self.width, self.actions), reached, paths_key) if q else None
-        )
-        return Transitions(
-            seen, paths.reward[0], reached, paths.discount[0], action=action, next_action=following
-        )
-
-    def _visited(self, policy: Policy, n: int, key: Any, horizon: int, q: bool) -> Transitions:
-        """Transitions from states that the policy itself visits, drawn without replacement."""
-        gathered = self.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)
-        chosen = {"policy": policy, "key": key} if q else {}
-        data = gathered.transitions(discount=self.discount, steps=horizon, **chosen)
-        rows = np.sort(host_rng(key).choice(len(data), n, replace=False))
-        return data.take(rows)
-
-    def _simulate(self, policy: Policy, state: Any, steps: Any, action: Any, key: Any):
-        """The observations of the states, and their paths, in batches of as many as there are copies."""
         if self._state is None:
             raise ValueError(
                 f"env: the state of {self._name} cannot be set; sample_transitions runs the policy instead."
             )
         policy = read_policy(policy, self.width, self.actions)
-        state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(steps))
+        state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(horizons))
         size, copies = len(state), len(self._envs)
         seen, first = np.zeros((size, self.width)), []
         reward, discount = np.zeros((len(counts), size)), np.zeros((len(counts), size))
@@ -298,8 +208,79 @@ class GymnasiumEnvironment:
                         ahead[k], going[k] = 0.0, False
                     elif result[3]:  # a time limit: the row stops here and asks the network
                         going[k] = False
-        answer: Any = (np.concatenate(first), reward, discount, reached)
-        return seen, Paths(*answer)
+        answer: Any = (seen, np.concatenate(first), reward, discount, reached)
+        return Paths(*answer)
+
+    def log(self, policy: Policy, count: int, *, key: PRNGKeyArray | int = 0, explore: float = 0.0) -> Log:
+        """Run `policy` for `count` steps in all, in episodes of the environment, and keep what happens.
+
+        With probability `explore` an action is drawn uniformly instead.
+        """
+        policy = read_policy(policy, self.width, self.actions)
+        rng, key = host_rng(key), as_key(key)
+        length = -(-read_count("count", count, 1) // len(self._envs))
+        seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
+        rows: list[tuple[Any, ...]] = []
+        for step in range(length):
+            action = self._act(policy, seen, jax.random.fold_in(key, step))
+            random = self.actions.sample(len(seen), key=jax.random.fold_in(key, length + step))
+            explores = rng.random(len(seen)) < explore
+            action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
+            stepped = [env.step(self._legal(a)) for env, a in zip(self._envs, action, strict=True)]
+            reached = np.stack([self._observe(result[0]) for result in stepped])
+            reward = np.array([result[1] for result in stepped], float)
+            terminated = np.array([result[2] for result in stepped])
+            truncated = np.array([result[3] for result in stepped])
+            following = reached.copy()
+            for k in np.flatnonzero(terminated | truncated):
+                following[k] = self._observe(self._envs[k].reset(seed=_seed(rng))[0])
+            if self.ending == "restart":  # the process goes on from the new start
+                reached = np.where(terminated[:, None], following, reached)
+                terminated = np.zeros_like(terminated)
+            rows.append((seen, action, reward, reached, terminated, truncated))
+            seen = following
+        columns = [np.stack(column, axis=1) for column in zip(*rows, strict=True)]  # (envs, steps, ...)
+        columns[5][:, -1] |= ~columns[4][:, -1]
+        return Log(*(column.reshape(-1, *column.shape[2:]) for column in columns), actions=self.actions)
+
+    def play(
+        self,
+        policy: Policy,
+        *,
+        episodes: int,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        start: Any = None,
+    ) -> Log:
+        """Whole episodes of a policy, each until the environment ends it or for `length` steps.
+
+        Arguments: `start`, states to begin with, where the state can be set.
+        """
+        policy = read_policy(policy, self.width, self.actions)
+        rng, key = host_rng(key), as_key(key)
+        rows: list[tuple[Any, ...]] = []
+        for first in range(0, episodes, len(self._envs)):
+            numbers = np.arange(first, min(first + len(self._envs), episodes))
+            seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
+            if start is not None and self._state is not None:
+                for k, number in enumerate(numbers):
+                    seen[k] = self._observe(self._state(self._envs[k], np.asarray(start)[number]))
+            going = np.arange(len(numbers))
+            for step in range(length):
+                action = self._act(policy, seen, jax.random.fold_in(jax.random.fold_in(key, first), step))
+                over = np.zeros(len(numbers), bool)
+                for k in going:
+                    before, result = seen[k].copy(), self._envs[k].step(self._legal(action[k]))
+                    seen[k] = self._observe(result[0])
+                    rows.append((before, action[k], float(result[1]), seen[k].copy(), result[2], numbers[k]))
+                    over[k] = result[2] or result[3]
+                going = going[~over[going]]
+                if not len(going):
+                    break
+        columns = [np.array(column) for column in zip(*rows, strict=True)]
+        order = np.argsort(columns[5], kind="stable")
+        state, action, reward, reached, ended, episode = (column[order] for column in columns)
+        return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
 
     def _act(self, policy: Policy, seen: np.ndarray, key: Any) -> np.ndarray:
         action = choose_all(policy, seen, key)
@@ -364,6 +345,29 @@ def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
             raise ImportError(f"env={env!r}: {error}") from error
 
     return make
+
+
+def draws_at_random(env: Any, seed: int) -> bool:
+    """Do two episodes with the same start and actions, but other random numbers on the way, differ?"""
+
+    def episode(redraw: bool) -> list[tuple[np.ndarray, float]]:
+        seen, _ = env.reset(seed=seed)
+        env.action_space.seed(seed)
+        if redraw:
+            env.unwrapped.np_random = np.random.default_rng(seed + 1)
+        path = [(np.asarray(seen, float), 0.0)]
+        for _ in range(TESTED_STEPS):
+            seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            path.append((np.asarray(seen, float), float(reward)))
+            if terminated or truncated:
+                break
+        return path
+
+    first, second = episode(False), episode(True)
+    same = len(first) == len(second) and all(
+        np.array_equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(first, second, strict=True)
+    )
+    return not same
 
 
 def _seed(rng: np.random.Generator) -> int:

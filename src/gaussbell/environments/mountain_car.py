@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gaussbell import features
-from gaussbell.actions import DiscreteActions
 from gaussbell.environments.environment import Environment, check_ending
-from gaussbell.policies import AlongVelocity, Policy
-from gaussbell.tasks import Reach
+from gaussbell.environments.tasks import Reach
+from gaussbell.networks import features
+from gaussbell.processes.actions import DiscreteActions
+from gaussbell.processes.policies import AlongVelocity, Policy
 
 FORCE, GRAVITY, TOP_SPEED = 0.001, 0.0025, 0.07
 LEFT, RIGHT = -1.2, 0.6
@@ -60,7 +60,7 @@ class MountainCar(Environment):
         check_ending(self.ending)
 
     @property
-    def noisy(self) -> bool:
+    def is_stochastic(self) -> bool:
         return self.noise > 0 or self.spread > 0
 
     def initial(self, rng: PRNGKeyArray | None = None) -> Float[Array, " 2"]:
@@ -115,10 +115,10 @@ class MountainCar(Environment):
         one side of rest the policy pushes left, on the other right.
         """
         scaled = self.scaling(q=q)
-        parts = [scaled, features.Chain(scaled, features.Waves())]
+        parts = [scaled, features.Chain(scaled, features.Fourier())]
         if policy is not None:
             parts.append(features.PolicyAction(policy, self.actions, self.width))
-        return features.Beside(*parts)
+        return features.Concatenate(*parts)
 
     def _arrives(self, state: Float[Array, " 2"], moved: Float[Array, " 2"]) -> Bool[Array, ""]:
         return (state[0] if self.ending == "restart later" else moved[0]) > self.goal

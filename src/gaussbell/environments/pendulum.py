@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gaussbell import features
-from gaussbell.actions import BoxActions
 from gaussbell.environments.environment import Environment
-from gaussbell.policies import Policy
+from gaussbell.networks import features
+from gaussbell.processes.actions import BoxActions
+from gaussbell.processes.policies import Policy
 
 MASS, LENGTH, SECONDS, TOP_SPEED, TOP_TORQUE = 1.0, 1.0, 0.05, 8.0, 2.0
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gaussbell.actions import BoxActions
 from gaussbell.environments.acrobot import Acrobot
 from gaussbell.environments.cart_pole import CartPole
 from gaussbell.environments.environment import Environment
@@ -16,7 +15,8 @@ from gaussbell.environments.finite import ChainWalk, FiniteEnvironment, GridWorl
 from gaussbell.environments.mountain_car import MountainCar
 from gaussbell.environments.pendulum import Pendulum
 from gaussbell.environments.seven_star import SevenStar
-from gaussbell.precision import in_double
+from gaussbell.numerics.precision import in_double
+from gaussbell.processes.actions import BoxActions
 
 
 class RegisteredEnv(gymnasium.Env):

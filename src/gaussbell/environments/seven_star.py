@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gaussbell.mdp import FiniteMDP
+from gaussbell.processes.finite_mdp import FiniteMDP
 
 
 class SevenStar(FiniteMDP):

@@ -5,20 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.actions import Actions, BoxActions, DiscreteActions
-from gaussbell.mdp import FiniteMDP
-
-
-def read_actions(space: Any) -> tuple[Actions, int]:
-    """The set of actions of a Gymnasium space, and the number of its first one."""
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return DiscreteActions(int(space.n)), int(space.start)
-    if kind == "Box" and len(space.shape) == 1:
-        return BoxActions(space.low, space.high), 0
-    raise ValueError(
-        f"actions: the space is {space}; gaussbell knows Discrete and one-dimensional Box spaces."
-    )
+from gaussbell.processes.finite_mdp import FiniteMDP
 
 
 def read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:

@@ -14,7 +14,7 @@ from gaussbell.experiments import fits
 from gaussbell.experiments.methods import GAUSS_NEWTON, OURS
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
-from gaussbell.records.cell_files import Cell
+from gaussbell.records.cells import Cell
 
 STEP_SIZE, OUR_STEPS, OUR_ITERATIONS = 0.01, 50, 200
 PAPER_LEVELS = (-4.994, -4.697)

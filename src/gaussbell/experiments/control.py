@@ -18,14 +18,16 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.experience import Experience
+from gaussbell.control.experience import Experience
+from gaussbell.control.iteration import Fresh, Mixed, Starts, Uniform, Visited
+from gaussbell.control.recipe import Evaluation, Recipe
 from gaussbell.experiments.cells import Cell, run_cells
 from gaussbell.experiments.control_tables import ACROBOT, CAR, CART, draw, summarise
 from gaussbell.experiments.endings import ENDINGS, improve_once, lean
 from gaussbell.experiments.methods import METHODS
-from gaussbell.iteration import Evaluation, Fresh, Mixed, Recipe, Starts, Uniform, Visited
-from gaussbell.policies import AlongVelocity, Constant, EpsilonGreedy, Greedy
-from gaussbell.precision import as_key, double_throughout
+from gaussbell.numerics.arguments import as_key
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.processes.policies import AlongVelocity, Constant, EpsilonGreedy, Greedy
 
 NARROW, WIDE = 0.05, (1.0, 0.5, 0.1, 0.5)
 """How far from upright at rest Cart Pole starts, in Gymnasium and in a harder test."""
@@ -175,7 +177,7 @@ def _hold(settings: Settings, env: Any, policy: Any, seed: int) -> dict[str, Any
     """How the policy does from fresh starts: survival of Cart Pole, mean steps of the others."""
     rng, count = np.random.default_rng([seed, 1]), settings.fresh_starts
     if not isinstance(env, gb.environments.CartPole):
-        log = gb.rollouts.play(env, policy, episodes=count, length=env.task.length, key=seed + 1)
+        log = gb.monte_carlo.play(env, policy, episodes=count, length=env.task.length, key=seed + 1)
         return {"fresh_score": float(env.task.score(log).mean())}
     near = rng.uniform(-NARROW, NARROW, (count, 4))
     wide = rng.uniform(-1, 1, (count, 4)) * np.asarray(WIDE)
@@ -199,10 +201,10 @@ def _method(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _ending(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Rows of n steps from the same states, with either ending and without caution."""
+    """Rows of n steps from the same states, with either ending and without epsilon."""
     env = environment(cell["problem"], cell["ending"])
     rows = Fresh(STATES, steps=cell["steps"])
-    recipe = gb.iteration.default_recipe(env.task)._replace(rows=rows, evaluation=Evaluation(caution=0.0))
+    recipe = gb.control.default_recipe(env.task)._replace(rows=rows, evaluation=Evaluation(epsilon=0.0))
     return _timed(env, cell["seed"], settings.few_sweeps, recipe)[1]
 
 
@@ -214,14 +216,14 @@ def _improve(settings: Settings, cell: Cell) -> dict[str, Any]:
     seen.rolled = seen.play(policy, 10, env.task.length, "roll-outs", key=keys[1])
     data = Fresh(STATES, steps=cell["steps"]).rows(seen, policy, 0.0, keys[2])
     fit = gb.evaluate(
-        gb.iteration.default_network(env, keys[3]), data, solver=gb.LevenbergMarquardt(), max_steps=150
+        gb.control.default_network(env, keys[3]), data, solver=gb.LevenbergMarquardt(), max_steps=150
     )
     state = Mixed(Uniform(500), Visited(500))(seen, keys[4])
     state = state[~np.asarray(jax.vmap(env.episodic.terminal)(state))]
     pairs = [np.column_stack([state, np.full(len(state), action)]) for action in (0, env.actions.count - 1)]
     q = np.stack([np.asarray(fit.network(pair)) for pair in pairs])
     truth = np.stack(
-        [gb.rollouts.returns(env, policy, state, action=pair[:, -1].astype(int)) for pair in pairs]
+        [gb.monte_carlo.returns(env, policy, state, action=pair[:, -1].astype(int)) for pair in pairs]
     )
     better, truly_better = q[1] - q[0], truth[1] - truth[0]
     matters = np.abs(truly_better) > MATTERS
@@ -248,7 +250,7 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
         found = gb.policy_iteration(env, key=seed, sweeps=settings.sweeps)
         policy = found.policy
     started = time.perf_counter()
-    states = gb.rollouts.mixed_states(env, policy, WIDE)
+    states = gb.monte_carlo.mixed_states(env, policy, WIDE)
     steps = settings.q_steps
     fit = gb.evaluate_policy(
         env,
@@ -258,7 +260,7 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
         key=seed,
         q=True,
         states=states,
-        most_rows=settings.q_rows,
+        max_transitions=settings.q_rows,
         max_steps=settings.q_solver_steps,
     )
     told: dict[str, Any] = {"seconds": round(time.perf_counter() - started, 2), "estimate": fit.value_error}
@@ -266,11 +268,11 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
     wide = rng.uniform(-1, 1, (20, 4)) * np.asarray(WIDE)
     places = {"uniform": np.asarray(env.sample_states(2000, key=seed + 2))}
     for name, played in {"visited": policy, "visited, disturbed": EpsilonGreedy(policy, 2, 0.5)}.items():
-        log = gb.rollouts.play(env, played, episodes=20, length=500, key=seed + 1, start=wide)
+        log = gb.monte_carlo.play(env, played, episodes=20, length=500, key=seed + 1, start=wide)
         places[name] = log.state[rng.integers(0, len(log), 2000)]
     for name, state in places.items():
         action = rng.integers(0, 2, len(state))
-        truth = gb.rollouts.returns(env, policy, state, action=action)
+        truth = gb.monte_carlo.returns(env, policy, state, action=action)
         pairs = np.concatenate([state, action[:, None]], axis=1)
         told[name] = _agreement(np.asarray(fit.network(pairs)), truth)
         if found is not None:

@@ -19,17 +19,8 @@ from gaussbell.experiments.methods import (
     SEMI_GRADIENT,
 )
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import (
-    Claim,
-    Data,
-    Finding,
-    Study,
-    all_of,
-    by_share,
-    select,
-    settings,
-)
-from gaussbell.records.cell_files import Cell
+from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select, settings
+from gaussbell.records.cells import Cell
 
 STEP_SIZES = (1.0, 0.1, 0.01, 0.001)
 PAPER_SECONDS = {SEMI_GRADIENT: 8.4, RESIDUAL_GRADIENT: 7.6, SEMI_GAUSS_NEWTON: 22.4, GAUSS_NEWTON: 48.5}

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import gaussbell as gb
+from gaussbell.bellman import BellmanProblem, bellman_problem
 from gaussbell.experiments.study import Data
-from gaussbell.networks import bent_identity
-from gaussbell.records.cell_files import Cell, xarray
-from gaussbell.residuals import BellmanProblem, bellman_problem
+from gaussbell.networks.mlp import bent_identity
+from gaussbell.records.cells import Cell, xarray
 
 FINITE, CAR = "finite process", "mountain car"
 MANY, FEW = "more parameters", "fewer parameters"
@@ -51,7 +51,7 @@ def _fitted(problem: str) -> Fitted:
     car = gb.environments.MountainCar()
     data = gb.sample_transitions(car, car.along_velocity, SAMPLES, key=1)
     state = np.asarray(car.sample_states(1000, key=2))
-    return Fitted(data, None, state, gb.rollouts.returns(car, car.along_velocity, state))
+    return Fitted(data, None, state, gb.monte_carlo.returns(car, car.along_velocity, state))
 
 
 def measure_minima(cell: Cell) -> Data:

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import gaussbell as gb
-from gaussbell.experience import Experience
-from gaussbell.iteration import Fresh
-from gaussbell.policies import Greedy
-from gaussbell.precision import as_key
+from gaussbell.control.experience import Experience
+from gaussbell.control.iteration import Fresh
+from gaussbell.numerics.arguments import as_key
+from gaussbell.processes.policies import Greedy
 
 RESTART, ELSEWHERE, END, SCALED = "restart", "restart elsewhere", "end", "end, scaled rewards"
 ENDINGS = (RESTART, ELSEWHERE, END, SCALED)
@@ -51,9 +51,9 @@ def improve_once(ending: str, steps: int, seed: int, states: Any, solver_steps: 
     data = Fresh(states, steps=steps).rows(seen, lean, 0.0, keys[2])
     if ending == SCALED:
         start = np.zeros((1, 4))
-        value = gb.rollouts.returns(gb.environments.CartPole(), lean, start)[0]
+        value = gb.monte_carlo.returns(gb.environments.CartPole(), lean, start)[0]
         data = eqx.tree_at(lambda rows: rows.reward, data, data.reward * (1 - env.discount * value))
-    network = gb.iteration.default_network(env, keys[3])
+    network = gb.control.default_network(env, keys[3])
     fit = gb.evaluate(network, data, solver=gb.LevenbergMarquardt(), max_steps=solver_steps, diagnose=False)
     log = played.play(Greedy(fit.network, 2), 30, env.task.length, "roll-outs", key=keys[4])
     state, truth = _true_gaps()
@@ -74,7 +74,7 @@ def _true_gaps() -> tuple[np.ndarray, np.ndarray]:
     visited, alive = (np.asarray(part) for part in _play_greedily(pole, jnp.asarray(start)))
     state = visited[alive]
     state = state[rng.integers(0, len(state), STATES)]
-    q = [gb.rollouts.returns(pole, lean, state, action=np.full(STATES, action)) for action in (0, 1)]
+    q = [gb.monte_carlo.returns(pole, lean, state, action=np.full(STATES, action)) for action in (0, 1)]
     return state, q[1] - q[0]
 
 

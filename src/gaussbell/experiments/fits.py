@@ -16,8 +16,8 @@ import numpy as np
 import gaussbell as gb
 from gaussbell.experiments.methods import METHODS, OURS
 from gaussbell.experiments.study import Data
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell, xarray
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.cells import Cell, xarray
 
 POINTS = 150
 """Points of a recorded curve, spread evenly on a logarithmic axis."""
@@ -146,7 +146,7 @@ def cost(cell: Cell) -> float:
 def measure_truth() -> Data:
     """The true value on the grid of recorded surfaces."""
     car = gb.environments.MountainCar()
-    truth = gb.rollouts.value_on_grid(car, car.along_velocity, (SURFACE, SURFACE))
+    truth = gb.monte_carlo.value_on_grid(car, car.along_velocity, (SURFACE, SURFACE))
     axes = ("position", "velocity")
     surface = truth.table().astype(np.float32)
     return xarray.Dataset({"surface": (axes, surface)}, coords=dict(zip(axes, truth.axes, strict=True)))
@@ -155,7 +155,7 @@ def measure_truth() -> Data:
 @functools.cache
 def _test(grid: int) -> Test:
     car = gb.environments.MountainCar()
-    truth = gb.rollouts.value_on_grid(car, car.along_velocity, (grid, grid))
+    truth = gb.monte_carlo.value_on_grid(car, car.along_velocity, (grid, grid))
     rows = gb.sample_transitions(car, car.along_velocity, len(truth.state), key=0, state=truth.state)
     arrays = (truth.state, rows.reward, rows.next_state, rows.discount, truth.value)
     return Test(*(np.asarray(array) for array in arrays))

@@ -14,8 +14,8 @@ from gaussbell.experiments import fits
 from gaussbell.experiments.methods import GAUSS_NEWTON, OURS
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, select, settings
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.cells import Cell
 
 TRUTH = "truth"
 STEP_SIZE, OUR_STEPS, OUR_ITERATIONS = 0.01, 50, 200

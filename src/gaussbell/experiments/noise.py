@@ -11,7 +11,7 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import figures, records
-from gaussbell.precision import double_throughout
+from gaussbell.numerics.precision import double_throughout
 
 
 class Settings(NamedTuple):
@@ -43,7 +43,7 @@ def run(settings: Settings, on_progress: Any = None) -> dict[str, Any]:
             )
     car = gb.environments.MountainCar(noise=settings.car_noise)
     told("noisy Mountain Car: truth by simulation")
-    truth = gb.rollouts.value_on_grid(
+    truth = gb.monte_carlo.value_on_grid(
         car, car.along_velocity, (settings.grid, settings.grid), samples=settings.samples, key=1
     )
     car_rows = []

@@ -2,7 +2,7 @@
 
 The paper's network (5, 10, 10, 1) takes the state and the action's number as they are. New states are drawn
 before every evaluation, as its text says; the step size, which it does not state, is the 0.01 of its other
-studies. A roll-out ends at a failure or after 500 steps; returns are discounted, 0 at best. Beside them: the
+studies. A roll-out ends at a failure or after 500 steps; returns are discounted, 0 at best. Concatenate them: the
 other methods in the same loop, and ours with default settings.
 """
 
@@ -15,6 +15,8 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import figures
+from gaussbell.control.recipe import algorithm_2
+from gaussbell.environments.tasks import Survive
 from gaussbell.experiments.methods import (
     GAUSS_NEWTON,
     METHODS,
@@ -25,10 +27,8 @@ from gaussbell.experiments.methods import (
 )
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select, settings
-from gaussbell.iteration import algorithm_2
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell, xarray
-from gaussbell.tasks import Survive
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.cells import Cell, xarray
 
 PERSISTENT, TRANSIENT = "persistent", "transient"
 STEP_SIZE, OUR_SWEEPS = 0.01, 40
@@ -118,7 +118,7 @@ def measure(cell: Cell) -> Data:
         recipe = recipe._replace(evaluation=dataclasses.replace(recipe.evaluation, solver=solver))
         found = gb.policy_iteration(
             env,
-            lambda key: gb.FeatureNetwork(gb.features.AsIs(), gb.MLP((5, 10, 10, 1), key=key)),
+            lambda key: gb.FeatureNetwork(gb.features.Identity(), gb.MLP((5, 10, 10, 1), key=key)),
             key=key,
             sweeps=cell["sweeps"],
             task=DiscountedSurvival(500),

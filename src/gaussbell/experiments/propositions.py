@@ -30,8 +30,8 @@ from gaussbell.experiments.critical_points import (
 )
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select, settings
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.cells import Cell
 
 NOTHING = 1e-16
 """A loss of this share of that of the zero function counts as none."""

@@ -11,16 +11,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from gaussbell import encodings, figures
+from gaussbell import figures
 from gaussbell.diagnostics import order_of_convergence
 from gaussbell.environments import SevenStar
-from gaussbell.evaluation import evaluate
+from gaussbell.evaluation.from_data import evaluate
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
-from gaussbell.networks import MLP
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell, xarray
-from gaussbell.solvers import GaussNewton, LevenbergMarquardt, Solver
+from gaussbell.networks import encodings
+from gaussbell.networks.mlp import MLP
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.optimise.solvers import GaussNewton, LevenbergMarquardt, Solver
+from gaussbell.records.cells import Cell, xarray
 
 ROUNDING = 1e-15
 """Where distances of zero are drawn."""

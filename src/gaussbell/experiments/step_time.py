@@ -18,8 +18,8 @@ import scipy.linalg
 
 import gaussbell as gb
 from gaussbell import records
-from gaussbell.precision import double_throughout
-from gaussbell.residuals import bellman_problem
+from gaussbell.bellman import bellman_problem
+from gaussbell.numerics.precision import double_throughout
 
 FLOOR = "BLAS floor"
 DAMPING, STEP_SIZE = 1e-5, 0.01

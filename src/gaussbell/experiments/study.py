@@ -8,8 +8,8 @@ import numpy as np
 
 from gaussbell.experiments.scale import Scale
 from gaussbell.figures import Figure
-from gaussbell.records.cell_files import Cell, xarray
-from gaussbell.sweeps import Sweep
+from gaussbell.records.cells import Cell, xarray
+from gaussbell.sweeps.sweep import Sweep
 
 Data = xarray.Dataset
 

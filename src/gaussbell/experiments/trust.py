@@ -16,12 +16,12 @@ from scipy.stats import rankdata, spearmanr
 
 import gaussbell as gb
 from gaussbell import figures
-from gaussbell.diagnostics.verdict import TOLERABLE
+from gaussbell.diagnostics.assessment import TOLERABLE
 from gaussbell.experiments.control import balance
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
-from gaussbell.precision import double_throughout
-from gaussbell.records.cell_files import Cell, xarray
+from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.cells import Cell, xarray
 
 CAR, FEATURES, CART, LAKE = "mountain-car", "mountain-car-features", "cart-pole", "frozen-lake"
 CARS = (CAR, FEATURES)
@@ -126,7 +126,7 @@ def measure(cell: Cell) -> Data:
     }
     for witness in WITNESSES:
         simulator = {"env": env, "policy": policy} if witness == SIMULATOR else {}
-        verdict = gb.diagnostics.trust(fit, data, key=ask_key, **simulator)
+        verdict = gb.assess(fit, data, key=ask_key, **simulator)
         score = verdict.score(problem.state[:SCORED])
         found |= {
             f"{witness}_score": ("state", score),
@@ -153,7 +153,7 @@ def _problem(name: str) -> Problem:
     env = gb.environments.CartPole() if name == CART else gb.environments.MountainCar()
     policy: Any = balance if name == CART else env.along_velocity
     state = np.asarray(env.sample_states(TESTED, key=FIRST_SEED - 1))
-    truth = gb.rollouts.returns(env, policy, state)
+    truth = gb.monte_carlo.returns(env, policy, state)
     return Problem(env, policy, state, truth, None if name == CAR else env.features(policy))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import gaussbell as gb
 from gaussbell import figures, records
 from gaussbell.experiments.cells import run_cells, select
-from gaussbell.precision import double_throughout
+from gaussbell.numerics.precision import double_throughout
 
 LAMBDA, SUPERVISED, AUTO = "lambda", "supervised", "auto"
 PLAIN, FEATURED = "(2, 20, 20, 1)", "(7, 20, 20, 1), features"
@@ -31,7 +31,7 @@ class Settings(NamedTuple):
     steps: tuple[Any, ...] = (1, 5, 20, 50, 100, 200, LAMBDA, SUPERVISED)
     networks: tuple[str, ...] = (PLAIN, FEATURED)
     seeds: tuple[int, ...] = (900, 901, 902, 903, 904)
-    lambda_weight: float = 0.99
+    lambda_: float = 0.99
     look_ahead: int = 50
     max_steps: int = 200
     grid: int = 500
@@ -49,7 +49,7 @@ def run(settings: Settings, folder: Path, on_progress: Callable[[str], None] | N
     @functools.cache
     def truth() -> Any:
         told("truth by simulation")
-        return gb.rollouts.value_on_grid(car, car.along_velocity, (settings.grid, settings.grid))
+        return gb.monte_carlo.value_on_grid(car, car.along_velocity, (settings.grid, settings.grid))
 
     rows = run_cells(
         list_cells(settings),
@@ -202,7 +202,7 @@ def _measure(settings: Settings, car: Any, truth: Any, cell: dict[str, Any]) -> 
     if steps == SUPERVISED:
         learned, extra = _supervised(settings, car, network, seed)
     else:
-        horizon = gb.LambdaReturn(settings.lambda_weight) if steps == LAMBDA else steps
+        horizon = gb.LambdaReturn(settings.lambda_) if steps == LAMBDA else steps
         budget = cell["budget"]
         if budget is None:
             longest = int(horizon.horizons()[-1]) if steps == LAMBDA else steps
@@ -228,7 +228,7 @@ def _measure(settings: Settings, car: Any, truth: Any, cell: dict[str, Any]) -> 
         }
     seconds = time.perf_counter() - started
     few = slice(None, None, 25)  # look-ahead on every 25th point of the grid
-    ahead = gb.rollouts.look_ahead(learned, car, car.along_velocity, truth.state[few], settings.look_ahead)
+    ahead = gb.monte_carlo.look_ahead(learned, car, car.along_velocity, truth.state[few], settings.look_ahead)
     return {
         "error": _relative(np.asarray(learned(truth.state)), truth.value),
         "error_ahead": float(np.sqrt(np.mean((ahead - truth.value[few]) ** 2)) / truth.value.std()),
@@ -243,7 +243,7 @@ def _supervised(settings: Settings, car: Any, network: Any, seed: int) -> tuple[
     states = [
         car.sample_states(count, key=key) for count, key in zip((settings.samples, 1024), keys, strict=True)
     ]
-    values = [gb.rollouts.returns(car, car.along_velocity, state) for state in states]
+    values = [gb.monte_carlo.returns(car, car.along_velocity, state) for state in states]
     data = gb.Transitions(states[0], values[0], states[0], discount=0.0)
     if type(network) is gb.MLP:
         network = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), network)

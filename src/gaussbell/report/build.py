@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import gaussbell
 from gaussbell import records
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 from gaussbell.report import beyond, evaluation, iteration, sweeps
 from gaussbell.report.html import to_html
 from gaussbell.report.overview import describe_all

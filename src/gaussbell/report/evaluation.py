@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from gaussbell.optimise.solution import Status
 from gaussbell.report import diagnosis as diagnosis_parts
 from gaussbell.report.parts import COLOURS, Axis, Chart, Control, Facts, Item, Series, Words
-from gaussbell.solution import Status
 
 NAMES = {"msbe": "NMSBE", "simulated": "simulated steps", "spread": "standard deviation of the value"}
 """What results are called, where their key does not say it."""
@@ -83,18 +83,22 @@ def _convergence(history: Mapping[str, Any] | None, command: str) -> list[Item]:
 
 
 def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
-    """The estimate from logged data, with its refits."""
+    """The estimate from logged data, with its num_bootstrap."""
     result, seen = record["result"], record.get("diagnostics")
     if seen is None or "interval" not in result:
         return []
-    refits = np.array(result["refits"], float)
+    num_bootstrap = np.array(result["num_bootstrap"], float)
     low, high = (np.nan if end is None else end for end in result["interval"])
 
     def points(*values: float) -> np.ndarray:
         return np.array(values, float)
 
     series = (
-        Series("refits to resampled episodes", "points", {"x": refits, "y": np.full(len(refits), 2.0)}),
+        Series(
+            "num_bootstrap to resampled episodes",
+            "points",
+            {"x": num_bootstrap, "y": np.full(len(num_bootstrap), 2.0)},
+        ),
         Series("90 % interval", "line", {"x": points(low, high), "y": points(1, 1)}, {}, "blue"),
         Series("estimate", "points", {"x": points(result["value"]), "y": points(1)}, {}, "vermilion"),
         Series(
@@ -107,7 +111,7 @@ def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
             "The estimate with its interval, each refit, and a second opinion without a network.",
             f"The estimate {result['value']:.4g} between {low:.4g} and {high:.4g}.",
             Axis("value (discounted reward)"),
-            Axis("", labels=("neighbours", "estimate", "refits"), low=-0.5, high=2.5),
+            Axis("", labels=("neighbours", "estimate", "num_bootstrap"), low=-0.5, high=2.5),
             series,
             command,
         )

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from gaussbell import records
-from gaussbell.diagnosis import diagnose
-from gaussbell.evaluation_files import Evaluation
+from gaussbell.optimise.solution import Solution
+from gaussbell.records.diagnosis import diagnose
+from gaussbell.records.evaluations import Evaluation
 from gaussbell.report.build import page_of_evaluation, write_report
-from gaussbell.solution import Solution
 
 CALL = "gaussbell.report.report_evaluation"
 

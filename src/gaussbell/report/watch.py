@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from gaussbell.records import cell_files
+from gaussbell.records import cells as cell_files
 from gaussbell.report import sweeps
 from gaussbell.report.build import known_total
 from gaussbell.report.html import to_html, to_json

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.diagnostics.verdict import TOLERABLE
+from gaussbell.diagnostics.assessment import TOLERABLE
 from gaussbell.experiments.study import select
 from gaussbell.experiments.trust import NAMES, WITNESSES
 from gaussbell.report.parts import Axis, Chart, Control, Series, spread_colours
