@@ -29,7 +29,7 @@ from gaussbell.networks import encodings
 from gaussbell.networks.derivatives import differential_map
 from gaussbell.networks.layer_factors import LayerFactors
 from gaussbell.networks.mlp import MLP
-from gaussbell.networks.value_function import FeatureNetwork, network_values, without_features
+from gaussbell.networks.value_function import FeatureNetwork, network_values, taking_batches, without_features
 from gaussbell.numerics.arguments import read_numbers
 from gaussbell.numerics.differential import DifferentialMap, combine
 from gaussbell.numerics.packing import Packing
@@ -146,7 +146,7 @@ class BellmanProblem(LeastSquaresProblem):
 
     def restore(self, x: Float[Array, " n"]) -> Any:
         network = _scale_output(self.packing.restore(x), self.output_unit, 1)
-        return network if self.features is None else FeatureNetwork(self.features, network)
+        return taking_batches(network) if self.features is None else FeatureNetwork(self.features, network)
 
     def after(self, features: Any) -> "BellmanProblem":
         """The same problem with features before the network."""
@@ -237,7 +237,7 @@ def bellman_problem(
             f"data: got {type(data).__name__}; give gaussbell.Transitions, or mdp.under(policy) of a "
             "gaussbell.FiniteMDP."
         )
-    if fitted is not network:
+    if isinstance(network, FeatureNetwork):
         problem = problem.after(network.features)
     _check_network(fitted, problem)
     return problem

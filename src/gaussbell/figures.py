@@ -214,31 +214,24 @@ def draw_values(record: dict[str, Any]) -> Figure:
 
 
 def draw_offline(record: dict[str, Any]) -> Figure:
-    """The record of an offline evaluation: the estimate with its interval, and how the fit went."""
-    result, seen = record["result"], record["diagnostics"]
-    low, high = result["interval"]
-    verdict = " ".join(result["warnings"]) or "No diagnostic speaks against it."
+    """The record of an off-policy evaluation: the estimate with its interval, and how the fit went."""
+    result, seen = record["result"], record["assessment"]["checks"]
+    verdict = " ".join(result["warnings"]) or "No check speaks against it."
     caption = (
-        f"{result['logged_steps']:,} logged steps, of which {seen['agreement']:.0%} do what the policy "
-        f"would do. "
-        f"Dots are num_bootstrap to resampled episodes, the bar is the 90 % interval. {verdict}"
+        f"{result['logged_steps']:,} logged steps, of which {seen['action_match_rate']:.0%} do what the policy "
+        f"would do. Dots are refits to resampled episodes, the bar is the confidence interval. {verdict}"
     )
     with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (
         figure,
         axes,
     ):
         left, right = axes
-        num_bootstrap = np.asarray(result["num_bootstrap"], float)
-        left.plot(
-            num_bootstrap,
-            np.linspace(0.7, 1.3, len(num_bootstrap)),
-            "o",
-            color=BLUE,
-            alpha=0.6,
-            label="num_bootstrap",
-        )
-        if low is not None:
-            left.plot([low, high], [0.4, 0.4], "-", color=BLUE, lw=3, label="90 % interval")
+        refits = np.asarray(result["bootstrap"], float)
+        heights = np.linspace(0.7, 1.3, len(refits))
+        left.plot(refits, heights, "o", color=BLUE, alpha=0.6, label="bootstrap")
+        if result["interval"] is not None:
+            label = f"{result['level']:.0%} confidence interval"
+            left.plot(result["interval"], [0.4, 0.4], "-", color=BLUE, lw=3, label=label)
         left.plot([result["value"]], [0.4], "D", color=VERMILION, label="estimate")
         left.plot([seen["neighbour_value"]], [0.1], "s", color=GREY, label="nearest neighbours")
         left.set(title="Estimate", xlabel="value (discounted reward)", yticks=[], ylim=(-0.2, 1.9))
@@ -294,9 +287,9 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
     spectra, checks = record["spectra"], record["checks"]
     bellman = spectra["bellman"]
     caption = (
-        f"{checks['parameters']} parameters, {checks['rows']} rows; the Bellman Jacobian has rank "
-        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as rows "
-        "and full rank every critical point has zero residual; a steep fall says that rows nearly "
+        f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples; the Bellman Jacobian has rank "
+        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as samples "
+        "and full rank every critical point has zero residual; a steep fall says that samples nearly "
         "repeat each other, and below 1e-16 of the largest all is rounding."
     )
     names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
@@ -305,7 +298,7 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
         for (name, label), colour, style in zip(names.items(), PALETTE, ("-", "--", "-."), strict=False):
             values = np.asarray(spectra[name]["values"])
             panel.semilogy(np.arange(1, len(values) + 1), values, style, color=colour, label=label)
-        panel.axvline(checks["rows"], color=GREY, lw=0.8, ls=":")
+        panel.axvline(checks["num_transitions"], color=GREY, lw=0.8, ls=":")
         panel.set_ylim(bottom=1e-17 * max(one["values"][0] for one in spectra.values()))
         panel.set(title="Singular values", xlabel="number, in falling order", ylabel="singular value")
         panel.legend()

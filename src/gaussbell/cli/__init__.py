@@ -1,19 +1,18 @@
 """The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check, report, watch, bench."""
 
-import enum
+import contextlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import gaussbell as gb
+from gaussbell.cli import evaluate
 from gaussbell.cli.bench import bench_steps
 from gaussbell.cli.diagnose import diagnose_file
 from gaussbell.cli.iterate import iterate_problem
-from gaussbell.cli.mountain_car import evaluate_mountain_car
-from gaussbell.cli.offline import evaluate_data
+from gaussbell.cli.render import check_picture
 from gaussbell.cli.reports import check_report, report_runs, watch_folder
 from gaussbell.cli.reproduce import (
     OWN,
@@ -24,7 +23,6 @@ from gaussbell.cli.reproduce import (
     reproduce_studies,
 )
 from gaussbell.cli.screen import check_writable, escape, notes, screen
-from gaussbell.cli.star import Method, evaluate_star
 from gaussbell.experiments import step_time
 from gaussbell.experiments.scale import Scale
 
@@ -34,11 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-
-class Problem(enum.StrEnum):
-    STAR = "star"
-    MOUNTAIN_CAR = "mountain-car"
+app.add_typer(evaluate.app, name="evaluate")
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,80 +51,6 @@ def options(
 
 
 @app.command()
-def evaluate(
-    problem: Annotated[
-        Problem | None, typer.Argument(help="A problem that comes along, unless --data is given.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Logged steps: a .parquet, .csv or .npz file, or minari:ID.")
-    ] = None,
-    policy: Annotated[str | None, typer.Option(help="With --data: the policy, as module:function.")] = None,
-    env: Annotated[
-        str | None, typer.Option(help="With --data: the Gymnasium id whose actions are legal.")
-    ] = None,
-    discount: Annotated[float | None, typer.Option(min=0, max=1, help="With --data: default 0.99.")] = None,
-    num_bootstrap: Annotated[
-        int | None, typer.Option(min=0, help="With --data: for the interval; default 8.")
-    ] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="mountain-car: rows; default 2000.")] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="mountain-car, --data: simulated or logged steps of a row.")
-    ] = None,
-    look_ahead: Annotated[
-        int | None, typer.Option(min=0, help="mountain-car: steps simulated at query time; default 50.")
-    ] = None,
-    solver: Annotated[
-        Method | None, typer.Option(help="star: the method; default levenberg-marquardt.")
-    ] = None,
-    step_size: Annotated[
-        float | None, typer.Option(help="star: step size, for the methods with a fixed one.")
-    ] = None,
-    damping: Annotated[
-        float | None, typer.Option(help="star: damping, for the Gauss-Newton methods.")
-    ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option(min=0, help="star: NMSBE at which to stop; default 1e-24.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
-    max_steps: Annotated[
-        int | None, typer.Option(min=0, max=10**7, help="Steps of the solver at most.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for the record and the figure.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write an interactive report with diagnostics to this .html file.")
-    ] = None,
-) -> None:
-    """Fit a network to the value of a policy, from a simulator, a finite model or logged data.
-
-    The exit code is 0 when the solve succeeded (with --data: when no diagnostic speaks against the value).
-    """
-    given: dict[str, Any] = {
-        "data": data,
-        "policy": policy,
-        "env": env,
-        "discount": discount,
-        "num_bootstrap": num_bootstrap,
-        "samples": samples,
-        "steps": steps,
-        "look_ahead": look_ahead,
-        "solver": solver,
-        "step_size": step_size,
-        "damping": damping,
-        "tolerance": tolerance,
-        "max_steps": max_steps,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    run, what = _choose(problem, given)
-    _check_options(run, what, given)
-    check_writable(out)
-    check_report(report)
-    raise typer.Exit(0 if run(seed=seed, as_json=as_json, out=out, report=report, **given) else 1)
-
-
-@app.command()
 def diagnose(
     file: Annotated[
         Path,
@@ -146,7 +66,7 @@ def diagnose(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the record and the figures.")] = None,
 ) -> None:
-    """Say how far a fitted value can be trusted, and why: ranks, curvature, certificates, landscape.
+    """Assess a fitted value, and say why: spectra, curvature, bounds, landscape.
 
     The exit code is 0 when nothing speaks against the value. gaussbell.save_evaluation writes such files.
     """
@@ -179,8 +99,7 @@ def iterate(
     The exit code is 0 when the task is solved, with every seed, and fresh episodes confirmed it.
     """
     check_writable(out)
-    if render is not None and render.suffix.lower() != ".gif":
-        raise ValueError(f"--render {render}: moving pictures are .gif files; choose such a name.")
+    check_picture(render)
     check_report(report)
     solved = iterate_problem(
         problem,
@@ -296,6 +215,8 @@ def bench(
 
 def main() -> None:
     """The command `gaussbell`."""
+    with contextlib.suppress(OSError):  # a cache that cannot be written to is done without
+        gb.keep_compiled()
     try:
         app()
     except (ValueError, OSError, ImportError, RuntimeError) as error:
@@ -304,25 +225,3 @@ def main() -> None:
     except KeyboardInterrupt:
         notes.print("interrupted", highlight=False)
         sys.exit(130)
-
-
-def _choose(problem: Problem | None, given: dict[str, Any]) -> tuple[Callable[..., bool], str]:
-    """The function that does what was asked for, and its name for people."""
-    if "data" in given:
-        if problem is not None:
-            raise ValueError(f"--data and {problem}: evaluate one or the other.")
-        if "policy" not in given:
-            raise ValueError("--policy: say whose value is wanted, as module:function.")
-        return evaluate_data, "--data"
-    if problem is None:
-        raise ValueError(f"give a problem, {' or '.join(Problem)}, or logged steps with --data.")
-    return {Problem.STAR: evaluate_star, Problem.MOUNTAIN_CAR: evaluate_mountain_car}[problem], problem
-
-
-def _check_options(run: Callable[..., bool], what: str, given: dict[str, Any]) -> None:
-    """ValueError for an option that belongs to something else."""
-    for name in given:
-        if name not in (run.__kwdefaults__ or {}) and name not in ("data", "policy"):
-            raise ValueError(f"--{name.replace('_', '-')}: {what} has no such option; leave it out.")
-        if name in ("data", "policy") and run is not evaluate_data:
-            raise ValueError(f"--{name}: it goes with --data; leave it out.")

@@ -1,4 +1,4 @@
-"""gaussbell diagnose: everything that a network and its rows tell about a fit."""
+"""gaussbell diagnose: everything that a network and its data tell about a fit."""
 
 from pathlib import Path
 from typing import Any
@@ -45,23 +45,24 @@ def _print(record: dict[str, Any]) -> None:
         )
     screen.print(table)
     fit, curvature, checks = record["fit"], record["curvature"], record["checks"]
-    enough = checks["parameters"] >= checks["rows"]
+    enough = checks["num_parameters"] >= checks["num_transitions"]
     full = record["spectra"]["bellman"]["rank"] == record["spectra"]["bellman"]["rows"]
     minima = "every critical point like this has zero residual" if enough and full else "bad minima can exist"
     facts = {
         "fit": f"{fit['status'].lower().replace('_', ' ')}, loss {fit['loss']:.3g}",
-        "minima": f"{checks['parameters']} parameters, {checks['rows']} rows, "
+        "minima": f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples, "
         f"{'' if full else 'not '}full rank: {minima}",
         "curvature": f"largest eigenvalue {curvature['largest'][0]:.3g}, most negative share "
         f"{curvature['negative_share']:.1g}",
     }
-    if checks["floating"] is not None:
-        facts["rows"] = (
-            f"{checks['floating']:.0%} not tied to any reward, {checks['reaching']:.0%} reach a second one"
+    if checks["reward_grounded"] is not None:
+        facts["rewards"] = (
+            f"{checks['reward_grounded']:.0%} of the transitions are reward-grounded, "
+            f"{checks['reward_coverage']:.0%} reach a second reward"
         )
-    if checks["certificate"] is not None:
-        facts["certificate"] = f"no value is off by more than {checks['certificate']:.3g}"
-    facts |= {f"by {name}": escape(one["sentence"]) for name, one in record["trust"].items()}
+    if checks["sup_norm_bound"] is not None:
+        facts["bound"] = f"no value is off by more than {checks['sup_norm_bound']:.3g}"
+    facts |= {f"by {name}": escape(one["sentence"]) for name, one in record["assessments"].items()}
     print_facts(facts | {"seconds": f"{record['seconds']:.1f}, compilation included"})
     words = "[green]trusted[/]" if record["trusted"] else "[red]not trusted[/]"
     screen.print(f"The value is {words}.", highlight=False)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from rich.live import Live
 from rich.table import Table
@@ -14,6 +15,7 @@ from gaussbell import records
 from gaussbell.cli.render import MOST_STEPS, THEIRS, render
 from gaussbell.cli.reports import report_iteration
 from gaussbell.cli.screen import escape, notes, print_facts, print_json, screen, write_record
+from gaussbell.control.experience import Experience
 from gaussbell.records import policies as policy_files
 from gaussbell.records.diagnosis import STATE_NAMES, diagnose, state_names
 from gaussbell.records.evaluations import Evaluation
@@ -30,7 +32,7 @@ ACTION_NAMES = {
     "acrobot": ("torque -1", "no torque", "torque 1"),
 }
 EVALUATED = {True: (400_000, 200), False: (20_000, 50)}
-"""Simulated steps, and steps of a row, to evaluate the policy that was found; by whether it is compiled."""
+"""Simulated steps, and n_step, to evaluate the policy that was found; by whether it is compiled."""
 COLUMNS = ("sweep", "steps", "least", "return", "NMSBE", "Q from", "Q to", "corr.", "kept", "transitions")
 
 
@@ -49,6 +51,7 @@ def iterate_problem(
     env = MAKERS[problem]() if problem in MAKERS else gb.environments.from_gymnasium(problem)
     if isinstance(env, gb.FiniteMDP):
         raise ValueError(f"{problem}: a finite process; FiniteMDP.optimal() solves it exactly.")
+    Experience(env, jax.random.key(0))  # raises, before any table is shown, where there is nothing to iterate
     runs, best, interrupted = _run_seeds(env, range(seed, seed + seeds), sweeps, quiet=as_json)
     record = {
         "command": "iterate",
@@ -71,7 +74,7 @@ def iterate_problem(
         report_iteration(report, record, diagnosis, out=out)
     if picture is not None:
         frames = render(env, problem, best.policy, picture)
-        notes.print(f"Wrote {picture}: {frames} frames.", highlight=False)
+        notes.print(f"Wrote {escape(str(picture))}: {frames} frames.", highlight=False)
     if interrupted:
         raise KeyboardInterrupt
     return all(run["status"] == "SOLVED" for run in runs)
@@ -101,7 +104,7 @@ def _run_seeds(
 
 def play_episode(env: Any, problem: str, policy: Any, seed: int) -> dict[str, Any]:
     """An episode as columns, a row a step, and how it can be drawn."""
-    log = gb.monte_carlo.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
+    log = env.play(policy, episodes=1, length=MOST_STEPS, key=seed)
     ours = OURS.get(problem, problem)
     states, actions = np.asarray(log.state), np.asarray(log.action)
     names = state_names(ours, states.shape[1])
@@ -118,8 +121,8 @@ def _diagnose(env: Any, problem: str, best: gb.PolicySolution, seed: int) -> dic
     """The value of the policy that was found, fitted anew and diagnosed; None where that cannot be done."""
     with notes.status("the value of the policy") as status:
         try:
-            budget, steps = EVALUATED[problem in MAKERS]
-            found = gb.evaluate_policy(env, best.policy, budget=budget, steps=steps, key=seed)
+            budget, n_step = EVALUATED[problem in MAKERS]
+            found = gb.evaluate_policy(env, best.policy, budget=budget, n_step=n_step, key=seed)
             losses = np.asarray(found.history.loss)
             kept = Evaluation(
                 found.network, found.transitions, None, found.status.name, losses, OURS.get(problem, problem)
@@ -178,6 +181,7 @@ def _run_record(seed: int, solution: gb.PolicySolution, seconds: float) -> dict[
         "sweeps": solution.sweeps,
         "warnings": solution.warnings,
         "error": solution.error,
+        "traceback": solution.to_dict()["traceback"],
         "seconds": round(seconds, 2),
         "history": [sweep._asdict() for sweep in solution.history],
     }
@@ -205,10 +209,12 @@ def _tell(record: dict[str, Any], best: gb.PolicySolution) -> None:
             "seconds": f"{run['seconds']:.1f}, compilation included",
         }
         if run["error"]:
-            facts["error"] = run["error"]
+            facts["error"] = escape(run["error"])
         if run["warnings"]:
-            facts["warnings"] = " ".join(run["warnings"])
+            facts["warnings"] = escape(" ".join(run["warnings"]))
         print_facts(facts)
+        if run["traceback"]:
+            notes.print(escape("".join(run["traceback"])), highlight=False, soft_wrap=True)
         return
     solved = [run["status"] == "SOLVED" for run in runs]
     print_facts(

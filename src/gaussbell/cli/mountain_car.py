@@ -1,4 +1,4 @@
-"""gaussbell evaluate mountain-car: samples, solve, and the error against the truth by simulation."""
+"""gaussbell evaluate mountain-car: samples, solve, and the error against Monte-Carlo returns."""
 
 import time
 from pathlib import Path
@@ -29,42 +29,44 @@ TRUTH_GRID = 200
 def evaluate_mountain_car(
     *,
     samples: int = 2000,
-    steps: int = 100,
+    n_step: int = 100,
     look_ahead: int = 50,
+    discount: float = 0.99,
     seed: int = 0,
-    max_steps: int = 200,
+    max_steps: int = 1000,
     as_json: bool = False,
     out: Path | None = None,
     report: Path | None = None,
 ) -> bool:
-    """Evaluate the paper's policy and compare with simulated returns; did the solve succeed?"""
+    """Evaluate the paper's policy and compare with Monte-Carlo returns; did the error stop falling?"""
     started = time.perf_counter()
-    car = gb.environments.MountainCar()
+    car = gb.environments.MountainCar(discount=discount)
     policy = car.along_velocity
-    with showing_steps(f"{samples:,} transitions of {steps} steps", max_steps) as show:
+    with showing_steps(f"{samples:,} transitions with n_step {n_step}", max_steps) as show:
         found = gb.evaluate_policy(
             car,
             policy,
-            budget=samples * steps,
-            steps=steps,
+            budget=samples * n_step,
+            n_step=n_step,
             key=seed,
             max_steps=max_steps,
             on_progress=show,
         )
     fitted = time.perf_counter()
-    with notes.status("the truth by simulation"):
+    with notes.status("Monte-Carlo returns"):
         truth = gb.monte_carlo.value_on_grid(car, policy, (TRUTH_GRID, TRUTH_GRID))
     with jax.enable_x64(True):
         by_network = np.asarray(found.network(truth.state))
         learned = np.asarray(found.value(truth.state, look_ahead=look_ahead)) if look_ahead else by_network
-    spread = truth.value.std()
+    spread, options = truth.value.std(), {"discount": discount}
     record = {
         "command": "evaluate",
         "settings": {
             "problem": "mountain-car",
             "samples": samples,
-            "steps": steps,
+            "n_step": n_step,
             "look_ahead": look_ahead,
+            "discount": discount,
             "seed": seed,
             "max_steps": max_steps,
             "grid": TRUTH_GRID,
@@ -79,8 +81,8 @@ def evaluate_mountain_car(
             "relative_error_without_look_ahead": np.sqrt(np.mean((by_network - truth.value) ** 2)) / spread,
             "estimated_relative_error": found.relative_error,
             "spread": spread,
-            "checks": found.checks._asdict(),
-            "facts": list(found.checks.facts),
+            "assessment": found.assessment.to_dict(),
+            "facts": list(found.assessment.checks.facts),
             "warnings": list(found.warnings),
             "simulated": found.simulated,
             "seconds_to_fit": round(fitted - started, 2),
@@ -96,13 +98,17 @@ def evaluate_mountain_car(
     else:
         _print(record)
     if out is not None:
-        gb.save_evaluation(out / "evaluation.json", found, found.transitions, problem="mountain-car")
+        gb.save_evaluation(
+            out / "evaluation.json", found, found.transitions, problem="mountain-car", options=options
+        )
         write_record(out, record, {"value.png": lambda figures, kept: figures.draw_values(kept)})
     if report is not None:
         losses = np.asarray(found.history.loss)
-        kept = Evaluation(found.network, found.transitions, None, found.status.name, losses, "mountain-car")
+        kept = Evaluation(
+            found.network, found.transitions, None, found.status.name, losses, "mountain-car", options
+        )
         report_evaluation(report, record, kept, out=out, key=seed)
-    return bool(found.status.succeeded or found.status is gb.Status.OUT_OF_STEPS)
+    return bool(found.succeeded)
 
 
 def _print(record: dict[str, Any]) -> None:
@@ -113,10 +119,10 @@ def _print(record: dict[str, Any]) -> None:
     fitting = result["seconds_to_fit"]
     print_facts(
         {
-            "policy": "Mountain Car, pushed along its velocity; discount 0.99",
-            "samples": f"{settings['samples']:,} transitions of {settings['steps']} steps",
+            "policy": f"Mountain Car, pushed along its velocity; discount {settings['discount']:g}",
+            "samples": f"{settings['samples']:,} transitions with n_step {settings['n_step']}",
             "error": f"[bold]{error:.3f}[/] standard deviations of the value, looking {ahead} steps ahead",
-            "": f"{alone:.3f} by the network alone; {estimate:.3f} by fresh paths, without the truth",
+            "": f"{alone:.3f} by the network alone; estimated {estimate:.3f} from fresh paths alone",
             "NMSBE": f"{result['msbe']:.3g}",
             "fit": "; ".join(result["facts"]),
             "status": coloured(gb.Status[result["status"]]),

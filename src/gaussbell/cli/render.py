@@ -1,12 +1,12 @@
 """A policy at work, drawn by Gymnasium's own renderer without a screen, as a moving picture."""
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import gaussbell as gb
 from gaussbell import records
 
 THEIRS = {"cart-pole": "CartPole-v1", "mountain-car": "MountainCar-v0", "acrobot": "Acrobot-v1"}
@@ -16,13 +16,22 @@ MILLISECONDS = 40
 MOST_STEPS = 500
 
 
+def check_picture(path: Path | None) -> None:
+    """Raise before the work, not after it, if no moving picture can be made."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".gif":
+        raise ValueError(f"--render {path}: moving pictures are .gif files; choose such a name.")
+    for module in ("gymnasium", "PIL", "pygame"):
+        if importlib.util.find_spec(module) is None:
+            raise ImportError("--render needs: pip install 'gaussbell[render]'.")
+
+
 def render(env: Any, problem: str, policy: Any, path: Path, seed: int = 0) -> int:
     """Play one episode and write it as a GIF; how many frames it has."""
-    try:
-        import gymnasium  # noqa: PLC0415 - an extra
-        from PIL import Image  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("--render needs: pip install 'gaussbell[render]'.") from error
+    import gymnasium  # noqa: PLC0415 - an extra
+    from PIL import Image  # noqa: PLC0415
+
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # no screen is needed
     shown = gymnasium.make(THEIRS.get(problem, problem), render_mode="rgb_array")
     try:
@@ -43,7 +52,7 @@ def render(env: Any, problem: str, policy: Any, path: Path, seed: int = 0) -> in
 
 def _ours(env: Any, policy: Any, shown: Any, seed: int) -> list[np.ndarray]:
     """States of our own simulation, put into Gymnasium's environment to be drawn."""
-    log = gb.monte_carlo.play(env, policy, episodes=1, length=MOST_STEPS, key=seed)
+    log = env.play(policy, episodes=1, length=MOST_STEPS, key=seed)
     shown.reset(seed=seed)
     frames = []
     for state, action in zip(log.state[::EVERY], log.action[::EVERY], strict=True):

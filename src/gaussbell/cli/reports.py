@@ -21,6 +21,8 @@ def check_report(path: Path | None, option: str = "--report") -> None:
 
     if path.is_dir():
         raise ValueError(f"{option} {path}: this is a folder; give the name of an .html file.")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{option} {path}: a report is one HTML file; choose a name that ends in .html.")
     check_writable(path.parent, f"{option} {path}")
     plotly_script()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -17,8 +18,8 @@ from gaussbell import records
 RECORD, DIAGNOSIS = "record.json", "diagnosis.json"
 """Files that a run writes, and that a report puts together."""
 
-screen = Console()
-notes = Console(stderr=True)
+screen = Console(emoji=False)  # what a user typed is printed as it is
+notes = Console(stderr=True, emoji=False)
 
 
 @contextlib.contextmanager
@@ -94,8 +95,3 @@ def check_writable(out: Path | None, option: str | None = None) -> None:
         raise ValueError(f"{option}: cannot be made a folder ({error.strerror}).") from error
     if not os.access(out, os.W_OK):
         raise ValueError(f"{option}: the folder cannot be written to; choose another.")
-
-
-def escape(text: str) -> str:
-    """Text that rich prints as it is."""
-    return text.replace("[", r"\[")

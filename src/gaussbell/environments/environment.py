@@ -1,7 +1,7 @@
 """What an environment is: pure functions of a state, in the shape of Gymnasium's FuncEnv."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -42,7 +42,7 @@ class Environment(eqx.Module):
     low: ClassVar[np.ndarray]
     high: ClassVar[np.ndarray]
     actions: ClassVar[Actions]
-    task: ClassVar[Task | None] = None
+    task = cast(Task | None, None)
     is_stochastic = False
     can_set_state = True
     ending = "end"

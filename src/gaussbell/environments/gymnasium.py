@@ -1,6 +1,5 @@
 """Any Gymnasium environment: set its state and step it, or run a policy in it and keep what happens."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +113,7 @@ class GymnasiumEnvironment:
         """Not known: an episode starts where `reset` says."""
         return None
 
-    @functools.cached_property
+    @property
     def is_stochastic(self) -> bool:
         """Can the same state and action lead to different successors? Given, or tested on first use.
 
@@ -122,9 +121,10 @@ class GymnasiumEnvironment:
         generator after its reset: they differ if a step draws from it. What an environment draws from
         elsewhere is found only if it ignores the seed; say so then: from_gymnasium(..., stochastic=True).
         """
-        if self._stochastic is not None:
-            return self._stochastic
-        return any(draws_at_random(self._envs[0], seed) for seed in range(TESTED_EPISODES))
+        if self._stochastic is None:
+            tested = range(TESTED_EPISODES)
+            self._stochastic = any(draws_at_random(self._envs[0], seed) for seed in tested)
+        return self._stochastic
 
     def close(self) -> None:
         """Close all copies."""
@@ -223,9 +223,10 @@ class GymnasiumEnvironment:
         rows: list[tuple[Any, ...]] = []
         for step in range(length):
             action = self._act(policy, seen, jax.random.fold_in(key, step))
-            random = self.actions.sample(len(seen), key=jax.random.fold_in(key, length + step))
-            explores = rng.random(len(seen)) < explore
-            action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
+            if explore > 0:
+                random = self.actions.sample(len(seen), key=jax.random.fold_in(key, length + step))
+                explores = rng.random(len(seen)) < explore
+                action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
             stepped = [env.step(self._legal(a)) for env, a in zip(self._envs, action, strict=True)]
             reached = np.stack([self._observe(result[0]) for result in stepped])
             reward = np.array([result[1] for result in stepped], float)

@@ -18,8 +18,8 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell import records
+from gaussbell.control import Fresh, Mixed, Starts, Uniform, Visited
 from gaussbell.control.experience import Experience
-from gaussbell.control.iteration import Fresh, Mixed, Starts, Uniform, Visited
 from gaussbell.control.recipe import Evaluation, Recipe
 from gaussbell.experiments.cells import Cell, run_cells
 from gaussbell.experiments.control_tables import ACROBOT, CAR, CART, draw, summarise
@@ -177,7 +177,7 @@ def _hold(settings: Settings, env: Any, policy: Any, seed: int) -> dict[str, Any
     """How the policy does from fresh starts: survival of Cart Pole, mean steps of the others."""
     rng, count = np.random.default_rng([seed, 1]), settings.fresh_starts
     if not isinstance(env, gb.environments.CartPole):
-        log = gb.monte_carlo.play(env, policy, episodes=count, length=env.task.length, key=seed + 1)
+        log = env.play(policy, episodes=count, length=env.task.length, key=seed + 1)
         return {"fresh_score": float(env.task.score(log).mean())}
     near = rng.uniform(-NARROW, NARROW, (count, 4))
     wide = rng.uniform(-1, 1, (count, 4)) * np.asarray(WIDE)
@@ -203,8 +203,8 @@ def _method(settings: Settings, cell: Cell) -> dict[str, Any]:
 def _ending(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Rows of n steps from the same states, with either ending and without epsilon."""
     env = environment(cell["problem"], cell["ending"])
-    rows = Fresh(STATES, steps=cell["steps"])
-    recipe = gb.control.default_recipe(env.task)._replace(rows=rows, evaluation=Evaluation(epsilon=0.0))
+    rows = Fresh(STATES, n_step=cell["steps"])
+    recipe = gb.control.default_recipe(env.task)._replace(data=rows, evaluation=Evaluation(epsilon=0.0))
     return _timed(env, cell["seed"], settings.few_sweeps, recipe)[1]
 
 
@@ -214,7 +214,7 @@ def _improve(settings: Settings, cell: Cell) -> dict[str, Any]:
     keys = [as_key(10 * cell["seed"] + k) for k in range(6)]
     seen = Experience(env, keys[0])
     seen.rolled = seen.play(policy, 10, env.task.length, "roll-outs", key=keys[1])
-    data = Fresh(STATES, steps=cell["steps"]).rows(seen, policy, 0.0, keys[2])
+    data = Fresh(STATES, n_step=cell["steps"]).transitions(seen, policy, 0.0, keys[2])
     fit = gb.evaluate(
         gb.control.default_network(env, keys[3]), data, solver=gb.LevenbergMarquardt(), max_steps=150
     )
@@ -256,7 +256,7 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
         env,
         policy,
         budget=settings.q_rows * steps,
-        steps=steps,
+        n_step=steps,
         key=seed,
         q=True,
         states=states,
@@ -268,7 +268,7 @@ def _q(settings: Settings, cell: Cell) -> dict[str, Any]:
     wide = rng.uniform(-1, 1, (20, 4)) * np.asarray(WIDE)
     places = {"uniform": np.asarray(env.sample_states(2000, key=seed + 2))}
     for name, played in {"visited": policy, "visited, disturbed": EpsilonGreedy(policy, 2, 0.5)}.items():
-        log = gb.monte_carlo.play(env, played, episodes=20, length=500, key=seed + 1, start=wide)
+        log = env.play(played, episodes=20, length=500, key=seed + 1, start=wide)
         places[name] = log.state[rng.integers(0, len(log), 2000)]
     for name, state in places.items():
         action = rng.integers(0, 2, len(state))

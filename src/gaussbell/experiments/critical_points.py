@@ -130,7 +130,7 @@ def measure_steps(cell: Cell) -> Data:
     car = gb.environments.MountainCar()
     condition, effective, amplified = [], [], []
     for key in range(cell["starts"]):
-        data = gb.sample_transitions(car, car.along_velocity, ROWS, key=key, steps=cell["steps"])
+        data = gb.sample_transitions(car, car.along_velocity, ROWS, key=key, n_step=cell["steps"])
         network = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), gb.MLP((2, 10, 10, 1), key=key))
         seen = gb.diagnostics.spectra(network, data).bellman
         effective.append(seen.effective_rank)

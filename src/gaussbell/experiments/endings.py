@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import gaussbell as gb
+from gaussbell.control import Fresh
 from gaussbell.control.experience import Experience
-from gaussbell.control.iteration import Fresh
 from gaussbell.numerics.arguments import as_key
 from gaussbell.processes.policies import Greedy
 
@@ -48,7 +48,7 @@ def improve_once(ending: str, steps: int, seed: int, states: Any, solver_steps: 
     played = Experience(gb.environments.CartPole(), keys[0])
     seen = Experience(env, keys[0])
     seen.rolled = played.play(lean, 10, env.task.length, "roll-outs", key=keys[1])
-    data = Fresh(states, steps=steps).rows(seen, lean, 0.0, keys[2])
+    data = Fresh(states, n_step=steps).transitions(seen, lean, 0.0, keys[2])
     if ending == SCALED:
         start = np.zeros((1, 4))
         value = gb.monte_carlo.returns(gb.environments.CartPole(), lean, start)[0]

@@ -68,7 +68,7 @@ def measure(cell: Cell) -> Data:
     network = gb.MLP(sizes_of(cell), key=weights_key)
     samples, steps, iterations = cell["samples"], cell["steps"], cell["iterations"]
     if cell["method"] != OURS:
-        data = gb.sample_transitions(car, car.along_velocity, samples, key=data_key, steps=steps)
+        data = gb.sample_transitions(car, car.along_velocity, samples, key=data_key, n_step=steps)
         solver = METHODS[cell["method"]](cell["step_size"])
         fit = gb.evaluate(
             network, data, solver=solver, max_steps=iterations, tolerance=0.0, patience=iterations
@@ -83,7 +83,7 @@ def measure(cell: Cell) -> Data:
             car.along_velocity,
             network,
             budget=samples * steps,
-            steps=steps,
+            n_step=steps,
             key=data_key,
             max_steps=iterations,
         )

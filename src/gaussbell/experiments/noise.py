@@ -193,7 +193,7 @@ def _frozen_lake_error() -> float:
 
 def _car_error(settings: Settings, car: Any, truth: Any, seed: int, steps: int, successors: int) -> float:
     data = gb.sample_transitions(
-        car, car.along_velocity, settings.car_rows, key=seed, steps=steps, successors=successors
+        car, car.along_velocity, settings.car_rows, key=seed, n_step=steps, successors=successors
     )
     network = gb.FeatureNetwork(car.features(car.along_velocity), gb.MLP((7, 10, 10, 1), key=seed))
     fit = gb.evaluate(network, data, solver=gb.LevenbergMarquardt(), max_steps=100, scale_output=True)

@@ -110,29 +110,29 @@ def measure(cell: Cell) -> Data:
     env, policy = problem.env, problem.policy
     data_key, weights_key, ask_key = jax.random.split(jax.random.key(cell["seed"]), 3)
     data = gb.sample_transitions(
-        env, policy, cell["samples"], key=data_key, steps=cell["steps"], successors=cell["successors"]
+        env, policy, cell["samples"], key=data_key, n_step=cell["steps"], successors=cell["successors"]
     )
     fit = gb.evaluate(problem.network(weights_key), data, max_steps=cell["solver_steps"])
-    values = np.asarray(fit.network(problem.state))
+    values, checks = np.asarray(fit.network(problem.state)), fit.assessment.checks
     errors = np.abs(values - problem.value)
     found: dict[str, Any] = {
         "rmse": float(np.sqrt(np.mean(errors**2))),
         "spread": float(problem.value.std()),
         "msbe": float(fit.msbe),
         "median": float(np.median(values)),
-        "reaching": fit.checks.reaching,
-        "floating": fit.checks.floating,
+        "reward_coverage": checks.reward_coverage,
+        "reward_grounded": checks.reward_grounded,
         "error": ("state", errors[:SCORED]),
     }
     for witness in WITNESSES:
         simulator = {"env": env, "policy": policy} if witness == SIMULATOR else {}
-        verdict = gb.assess(fit, data, key=ask_key, **simulator)
-        score = verdict.score(problem.state[:SCORED])
+        verdict: Any = gb.assess(fit, data, key=ask_key, **simulator)
+        score = verdict.per_state(problem.state[:SCORED])
         found |= {
             f"{witness}_score": ("state", score),
-            f"{witness}_estimate": verdict.error,
-            f"{witness}_low": verdict.low,
-            f"{witness}_high": verdict.high,
+            f"{witness}_estimate": verdict.value_error,
+            f"{witness}_low": verdict.interval[0],
+            f"{witness}_high": verdict.interval[1],
             f"{witness}_relative": min(verdict.relative_error, 1e6),
             f"{witness}_trusted": int(verdict.trusted),
             f"{witness}_rank_correlation": _rank_correlation(score, errors[:SCORED]),
@@ -188,7 +188,7 @@ def check(data: Data) -> Mapping[str, Finding]:
     car = data.isel(cell=np.flatnonzero(np.isin(data.problem.values, CARS)))
     flat = np.abs(car["median"].values - FLOOR) < NEAR_FLOOR
     flat &= (car.samples.values == 25) & (car.steps.values == 1)
-    alone = car.reaching.values == 0
+    alone = car.reward_coverage.values == 0
     found["plateau"] = _flagged(car, flat)
     found["no-chain"] = _flagged(car, alone)
     ratios = {w: data[f"{w}_estimate"].values / data.rmse.values for w in WITNESSES}

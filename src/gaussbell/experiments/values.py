@@ -212,7 +212,7 @@ def _measure(settings: Settings, car: Any, truth: Any, cell: dict[str, Any]) -> 
             car.along_velocity,
             network,
             budget=budget,
-            steps=horizon,
+            n_step=horizon,
             key=seed,
             max_steps=settings.max_steps,
         )
@@ -220,7 +220,7 @@ def _measure(settings: Settings, car: Any, truth: Any, cell: dict[str, Any]) -> 
         spread = truth.value.std()
         extra = {
             "estimate": found.value_error / spread,
-            "chosen": found.horizon if steps == AUTO else steps,
+            "chosen": found.n_step if steps == AUTO else steps,
             "rows": len(found.transitions),
             "simulated": found.simulated,
             "status": found.status.name,
@@ -253,7 +253,7 @@ def _supervised(settings: Settings, car: Any, network: Any, seed: int) -> tuple[
         solver=gb.LevenbergMarquardt(),
         scale_output=True,
         max_steps=settings.max_steps,
-        held_out=lambda learned: _relative(np.asarray(learned(states[1])), values[1]),
+        validation=lambda learned: _relative(np.asarray(learned(states[1])), values[1]),
     )
     return fit.network, {"status": fit.status.name, "solver_steps": int(fit.steps)}
 

@@ -3,10 +3,17 @@
 from gaussbell.networks import encodings, features
 from gaussbell.networks.derivatives import differential_map
 from gaussbell.networks.mlp import MLP, bent_identity, identity, softplus, tanh
-from gaussbell.networks.value_function import FeatureNetwork, PerAction, ValueFunction, redrawn
+from gaussbell.networks.value_function import (
+    BatchedNetwork,
+    FeatureNetwork,
+    PerAction,
+    ValueFunction,
+    redrawn,
+)
 
 __all__ = [
     "MLP",
+    "BatchedNetwork",
     "FeatureNetwork",
     "PerAction",
     "ValueFunction",

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.numerics.arguments import as_key, read_count, read_numbers
-from gaussbell.numerics.precision import callers_dtype, in_double
+from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced
 
 Activation = Callable[[Array], Array]
 
@@ -107,7 +107,15 @@ class MLP(eqx.Module):
 
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
+        if is_traced(inputs) and not (has_double() or is_traced(self.weights)):
+            return self.in_single().forward(jnp.asarray(inputs, jnp.float32))
         return self._answer(inputs, callers_dtype())
+
+    @in_double
+    def in_single(self) -> "MLP":
+        """The network with weights of 32 bits: for programs, such as gradients, that have no 64-bit types."""
+        weights = tuple(weight.astype(jnp.float32) for weight in self.weights)
+        return eqx.tree_at(lambda network: network.weights, self, weights)
 
     @in_double
     def _answer(self, inputs: Any, dtype: Any) -> Float[Array, "*batch"]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.networks.mlp import MLP
 from gaussbell.numerics.arguments import as_key, read_numbers
-from gaussbell.numerics.precision import callers_dtype, in_double, numbers_as_arrays
+from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced, numbers_as_arrays
 
 
 class ValueFunction(eqx.Module):
@@ -36,8 +36,31 @@ class ValueFunction(eqx.Module):
         self.params = numbers_as_arrays(params)
         self.apply = apply
 
-    def __call__(self, x: Array) -> Array:
-        return self.apply(self.params, x)
+    def __call__(self, x: Any) -> Array:
+        """The value of one input (d,), or of a batch (N, d)."""
+        x = jnp.asarray(x)
+        if x.ndim < 2:
+            return self.apply(self.params, x)
+        return jax.vmap(lambda one: self.apply(self.params, one))(x)
+
+
+class BatchedNetwork(eqx.Module):
+    """A network of one input, such as an equinox module, that takes batches too: what `evaluate` gives back.
+
+    >>> import equinox, gaussbell as gb, jax, numpy
+    >>> network = equinox.nn.MLP(2, "scalar", 8, 1, key=jax.random.key(0))
+    >>> gb.networks.BatchedNetwork(network)(numpy.zeros((5, 2))).shape
+    (5,)
+    """
+
+    network: Any
+
+    def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
+        """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
+        inputs = jnp.asarray(inputs)
+        if inputs.ndim < 2:
+            return one_value(self.network, inputs)
+        return jax.vmap(lambda one: one_value(self.network, one))(inputs)
 
 
 class FeatureNetwork(eqx.Module):
@@ -62,13 +85,18 @@ class FeatureNetwork(eqx.Module):
 
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
+        if is_traced(inputs) and not has_double():
+            return self._values(inputs)  # in the precision of the program that is being traced
         return self._answer(inputs, callers_dtype())
 
     @in_double
     def _answer(self, inputs: Any, dtype: Any) -> Float[Array, "*batch"]:
-        made = self.features(read_numbers("inputs", inputs))
+        return self._values(read_numbers("inputs", inputs)).astype(dtype)
+
+    def _values(self, inputs: Any) -> Float[Array, "*batch"]:
+        made = self.features(inputs)
         values = network_values(self.network, made.reshape(-1, made.shape[-1]))
-        return values.reshape(made.shape[:-1]).astype(dtype)
+        return values.reshape(made.shape[:-1])
 
 
 class PerAction(eqx.Module):
@@ -91,9 +119,17 @@ class PerAction(eqx.Module):
         return jnp.where(number == pair[..., -1], q, 0.0).sum()
 
 
+TAKE_BATCHES = (MLP, ValueFunction, FeatureNetwork, BatchedNetwork)
+
+
 def without_features(network: Any) -> Any:
     """The part of a network that is fitted."""
-    return network.network if isinstance(network, FeatureNetwork) else network
+    return network.network if isinstance(network, FeatureNetwork | BatchedNetwork) else network
+
+
+def taking_batches(network: Any) -> Any:
+    """The network itself if it takes batches of inputs, or one around it that does."""
+    return network if isinstance(network, TAKE_BATCHES) else BatchedNetwork(network)
 
 
 def num_parameters(network: Any) -> int:

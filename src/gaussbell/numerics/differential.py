@@ -7,6 +7,7 @@ factors of an MLP in `layer_factors`, or nothing but the function, differentiate
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -103,12 +104,32 @@ class OnDemand(DifferentialMap):
     """G as the derivative of a function at x, taken anew for each product: for what does not fit in memory.
 
     `function` is a pytree, such as an equinox module or a method of one, so that its data are arguments of
-    compiled programs and not constants in them.
+    compiled programs and not constants in them. Loops carry arrays only, so what is no array in it (an
+    activation, say) is kept apart.
     """
 
     value: Float[Array, " N"]
     x: Float[Array, " n"]
-    function: Callable[[Float[Array, " n"]], Float[Array, " N"]]
+    arrays: tuple[Any, ...]
+    others: tuple[Any, ...] = eqx.field(static=True)
+    tree: Any = eqx.field(static=True)
+
+    def __init__(
+        self,
+        value: Float[Array, " N"],
+        x: Float[Array, " n"],
+        function: Callable[[Float[Array, " n"]], Float[Array, " N"]],
+    ):
+        self.value, self.x = value, x
+        leaves, self.tree = jax.tree.flatten(function)
+        self.arrays = tuple(leaf if eqx.is_array(leaf) else None for leaf in leaves)
+        self.others = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves)
+
+    @property
+    def function(self) -> Callable[[Float[Array, " n"]], Float[Array, " N"]]:
+        pairs = zip(self.arrays, self.others, strict=True)
+        leaves = [other if array is None else array for array, other in pairs]
+        return jax.tree.unflatten(self.tree, leaves)
 
     @property
     def num_parameters(self) -> int:

@@ -51,6 +51,11 @@ def callers_dtype() -> Any:
     return _caller.get() or jnp.result_type(float)
 
 
+def has_double() -> bool:
+    """Are 64-bit types on?"""
+    return jnp.result_type(float) == jnp.float64
+
+
 def as_double(tree: Any) -> Any:
     """Every floating-point array in `tree` as a float64 JAX array; other leaves stay as they are."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if is_floating(leaf) else leaf, tree)

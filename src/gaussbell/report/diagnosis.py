@@ -12,17 +12,17 @@ SPECTRA = {"states": "G, the states", "successors": "G', the successors", "bellm
 
 
 def describe_verdicts(diagnosis: Mapping[str, Any]) -> list[Item]:
-    """What each witness says of the value."""
+    """What each reference says of the value."""
     return [
         Words(f"By {name}: {_after(one['sentence'])}", "good" if one["trusted"] else "bad")
-        for name, one in diagnosis["trust"].items()
+        for name, one in diagnosis["assessments"].items()
     ]
 
 
 def describe_checks(diagnosis: Mapping[str, Any]) -> Facts:
-    """What the rows and the Jacobian say about it."""
+    """What the data and the Jacobian say about it."""
     checks, bellman = diagnosis["checks"], diagnosis["spectra"]["bellman"]
-    enough = checks["parameters"] >= checks["rows"]
+    enough = checks["num_parameters"] >= checks["num_transitions"]
     full = bellman["rank"] == bellman["rows"]
     minima = (
         "every critical point like this has zero residual: no bad minima"
@@ -30,18 +30,19 @@ def describe_checks(diagnosis: Mapping[str, Any]) -> Facts:
         else "bad minima can exist"
     )
     facts = {
-        "over-parametrisation": f"{checks['parameters']} parameters for {checks['rows']} rows, "
+        "over-parametrisation": f"{checks['num_parameters']} parameters for {checks['num_transitions']} samples, "
         f"{'' if full else 'not '}of full rank: {minima}",
         "curvature": f"largest eigenvalue of the Hessian {diagnosis['curvature']['largest'][0]:.3g}, most "
         f"negative share {diagnosis['curvature']['negative_share']:.1g}",
     }
-    if checks.get("floating") is not None:
-        facts["rows"] = (
-            f"{checks['floating']:.0%} not tied to any reward, {checks['reaching']:.0%} reach a second one"
+    if checks.get("reward_grounded") is not None:
+        facts["rewards"] = (
+            f"{checks['reward_grounded']:.0%} of the transitions are reward-grounded, "
+            f"{checks['reward_coverage']:.0%} reach a second reward"
         )
-    if checks.get("certificate") is not None:
-        facts["certificate"] = f"no value is off by more than {checks['certificate']:.3g}"
-    return Facts(facts, "Behind the verdict")
+    if checks.get("sup_norm_bound") is not None:
+        facts["sup-norm bound"] = f"no value is off by more than {checks['sup_norm_bound']:.3g}"
+    return Facts(facts, "Behind the assessment")
 
 
 def describe_maps(maps: Mapping[str, Any] | None, command: str) -> list[Item]:
@@ -90,7 +91,7 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
         ]
         return Chart(
             "Value",
-            "The fitted value over the states that the rows cover.",
+            "The fitted value over the states that the samples cover.",
             "The fitted value as a line.",
             Axis(names[0]),
             Axis("value"),
@@ -108,12 +109,12 @@ def _slices(maps: Mapping[str, Any], names: list[str], command: str) -> Chart:
         )
         for one in slices
     ]
-    through = "" if len(names) == 2 else " Slices go through the median state of the rows."
+    through = "" if len(names) == 2 else " Slices go through the median state of the samples."
     if not several and len(slices[0]["action"]):
         through += f" The action is {_action(slices[0])}."
     return Chart(
         "Value map",
-        f"The network's value where the rows are (their middle 99 % along each axis).{through}",
+        f"The network's value where the samples are (their middle 99 % along each axis).{through}",
         "The fitted value by two parts of the state, as colours or as a surface.",
         Axis("first of the slice" if len(names) > 2 else names[0]),
         Axis("second of the slice" if len(names) > 2 else names[1]),
@@ -239,7 +240,7 @@ def describe_landscape(seen: Mapping[str, Any] | None, command: str) -> list[Ite
 
 
 def _after(sentence: str) -> str:
-    """The sentence without the witness that it names once more."""
+    """The sentence without the reference that it names once more."""
     head, _, rest = sentence.partition(": ")
     _, _, after = rest.partition(", ")
     return f"{head}; {after}"

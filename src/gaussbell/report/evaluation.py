@@ -83,23 +83,23 @@ def _convergence(history: Mapping[str, Any] | None, command: str) -> list[Item]:
 
 
 def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
-    """The estimate from logged data, with its num_bootstrap."""
-    result, seen = record["result"], record.get("diagnostics")
-    if seen is None or "interval" not in result:
+    """The estimate from logged data, with its bootstrap."""
+    result, seen = record["result"], record.get("assessment", {}).get("checks")
+    if seen is None or "bootstrap" not in result:
         return []
-    num_bootstrap = np.array(result["num_bootstrap"], float)
-    low, high = (np.nan if end is None else end for end in result["interval"])
+    bootstrap = np.array(result["bootstrap"], float)
+    low, high = result["interval"] or (np.nan, np.nan)
 
     def points(*values: float) -> np.ndarray:
         return np.array(values, float)
 
     series = (
         Series(
-            "num_bootstrap to resampled episodes",
+            "refits to resampled episodes",
             "points",
-            {"x": num_bootstrap, "y": np.full(len(num_bootstrap), 2.0)},
+            {"x": bootstrap, "y": np.full(len(bootstrap), 2.0)},
         ),
-        Series("90 % interval", "line", {"x": points(low, high), "y": points(1, 1)}, {}, "blue"),
+        Series("confidence interval", "line", {"x": points(low, high), "y": points(1, 1)}, {}, "blue"),
         Series("estimate", "points", {"x": points(result["value"]), "y": points(1)}, {}, "vermilion"),
         Series(
             "nearest neighbours", "points", {"x": points(seen["neighbour_value"]), "y": points(0)}, {}, "grey"
@@ -108,10 +108,10 @@ def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
     return [
         Chart(
             "Value of the policy at the start",
-            "The estimate with its interval, each refit, and a second opinion without a network.",
-            f"The estimate {result['value']:.4g} between {low:.4g} and {high:.4g}.",
+            "The estimate with its interval, each refit, and a reference without a network.",
+            f"The estimate {result['value']:.4g}, and where there is one its interval from {low:.4g} to {high:.4g}.",
             Axis("value (discounted reward)"),
-            Axis("", labels=("neighbours", "estimate", "num_bootstrap"), low=-0.5, high=2.5),
+            Axis("", labels=("neighbours", "estimate", "bootstrap"), low=-0.5, high=2.5),
             series,
             command,
         )

@@ -1,5 +1,6 @@
 """gaussbell evaluate --data ...: the value of a policy from logged steps of another."""
 
+import dataclasses
 import importlib
 import sys
 import time
@@ -26,14 +27,15 @@ from gaussbell.records.evaluations import Evaluation
 MINARI = "minari:"
 
 
-def evaluate_data(
+def evaluate_log(
     *,
     data: str,
     policy: str,
     env: str | None = None,
     discount: float = 0.99,
-    steps: int | None = None,
+    n_step: int | None = None,
     num_bootstrap: int = 8,
+    max_transitions: int = 4000,
     seed: int = 0,
     max_steps: int = 60,
     as_json: bool = False,
@@ -44,13 +46,14 @@ def evaluate_data(
     started = time.perf_counter()
     target = import_policy(policy)
     log = read_log(data, env)
-    with showing_steps(f"{len(log):,} logged steps, {num_bootstrap} num_bootstrap", max_steps) as show:
+    with showing_steps(f"{len(log):,} logged steps, {num_bootstrap} refits", max_steps) as show:
         found = gb.evaluate_offline(
             log,
             target,
             discount=discount,
-            steps=steps,
+            n_step=n_step,
             num_bootstrap=num_bootstrap,
+            max_transitions=max_transitions,
             key=seed,
             max_steps=max_steps,
             on_progress=show,
@@ -62,16 +65,18 @@ def evaluate_data(
             "policy": policy,
             "env": env,
             "discount": discount,
-            "steps": steps,
+            "n_step": n_step,
             "num_bootstrap": num_bootstrap,
+            "max_transitions": max_transitions,
             "seed": seed,
             "max_steps": max_steps,
         },
         "versions": records.versions(),
         "result": {
             "value": found.value,
-            "interval": list(found.interval),
-            "num_bootstrap": found.num_bootstrap,
+            "interval": None if found.interval is None else list(found.interval),
+            "level": found.level,
+            "bootstrap": found.bootstrap,
             "logged_steps": len(log),
             "episodes": len(log.starts),
             "status": found.solution.status.name,
@@ -79,7 +84,7 @@ def evaluate_data(
             "warnings": list(found.warnings),
             "seconds": round(time.perf_counter() - started, 2),
         },
-        "diagnostics": found.diagnostics._asdict(),
+        "assessment": found.assessment.to_dict(),
         "history": found.solution.history.columns,
     }
     if as_json:
@@ -91,9 +96,9 @@ def evaluate_data(
     if report is not None:
         solution = found.solution
         losses = np.asarray(solution.history.loss)
-        kept = Evaluation(solution.network, found.rows, None, solution.status.name, losses, None)
+        kept = Evaluation(solution.network, found.transitions, None, solution.status.name, losses, None)
         report_evaluation(report, record, kept, out=out, key=seed)
-    return found.is_trusted
+    return found.assessment.trusted is not False
 
 
 def import_policy(name: str) -> Callable[..., Any]:
@@ -116,14 +121,7 @@ def read_log(data: str, env: str | None) -> gb.Log:
     if data.startswith(MINARI):
         log = gb.datasets.from_minari(data.removeprefix(MINARI))
     else:
-        read = gb.datasets.read(data)
-        if not isinstance(read, gb.Log):
-            raise ValueError(
-                f"--data {data}: it holds transitions with a discount, whose policy is fixed; give "
-                f"logged steps "
-                "with terminated instead."
-            )
-        log = read
+        log = gb.datasets.read(data)
     if env is not None:
         simulator = gb.environments.from_gymnasium(env, num_envs=1)
         actions: Any = (
@@ -131,20 +129,9 @@ def read_log(data: str, env: str | None) -> gb.Log:
             if isinstance(simulator, gb.FiniteMDP)
             else simulator.actions
         )
-    elif log.actions is not None:
-        actions = log.actions
     else:
-        actions = _guess_actions(log.action)
-    return gb.Log(
-        log.state,
-        log.action,
-        log.reward,
-        log.next_state,
-        log.terminated,
-        log.truncated,
-        log.episode,
-        actions=actions,
-    )
+        actions = log.actions or _guess_actions(log.action)
+    return dataclasses.replace(log, actions=actions)
 
 
 def _guess_actions(action: np.ndarray) -> Any:
@@ -155,16 +142,19 @@ def _guess_actions(action: np.ndarray) -> Any:
 
 
 def _print(record: dict[str, Any]) -> None:
-    result, seen = record["result"], record["diagnostics"]
-    low, high = result["interval"]
+    result, seen = record["result"], record["assessment"]["checks"]
+    value = f"[bold]{result['value']:.4g}[/]"
+    if result["interval"] is not None:
+        low, high = result["interval"]
+        value += f", {result['level']:.0%} confidence interval {low:.4g} to {high:.4g}"
     print_facts(
         {
             "data": f"{result['logged_steps']:,} steps in {result['episodes']:,} episodes",
-            "rows": f"{seen['rows']:,} fitted, {seen['duplicates']:,} of them duplicates",
-            "value": f"[bold]{result['value']:.4g}[/], 90 % interval {low:.4g} to {high:.4g}",
+            "transitions": f"{seen['num_transitions']:,} of them fitted, {seen['duplicates']:,} duplicates",
+            "value": value,
             "neighbours": f"{seen['neighbour_value']:.4g}, without a network",
-            "the policy's": f"{seen['agreement']:.0%} of the actions, {seen['mean_steps']:.1f} in a row",
-            "uncovered": f"{seen['uncovered']:.1%} of the successors",
+            "action match": f"{seen['action_match_rate']:.0%}, {seen['mean_n_step']:.1f} steps in a row",
+            "out of support": f"{seen['out_of_support']:.1%} of the successors",
             "NMSBE": f"{result['msbe']:.3g}",
             "status": coloured(gb.Status[result["status"]]),
             "seconds": f"{result['seconds']:.1f}, compilation included",
@@ -173,4 +163,4 @@ def _print(record: dict[str, Any]) -> None:
     for warning in result["warnings"]:
         screen.print(f"[red]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
     if not result["warnings"]:
-        screen.print("[green]No diagnostic speaks against it.[/]", highlight=False)
+        screen.print("[green]No check speaks against it.[/]", highlight=False)
