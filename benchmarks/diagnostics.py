@@ -34,7 +34,7 @@ CAR = gb.environments.MountainCar()
 
 
 def evaluate(case, key, diagnose):
-    data = gb.sample_transitions(CAR, CAR.along_velocity, case["samples"], key=0, steps=case["steps"])
+    data = gb.sample_transitions(CAR, CAR.along_velocity, case["samples"], key=0, n_step=case["steps"])
     network = gb.MLP(case["sizes"], key=key)
     started = time.perf_counter()
     fit = gb.evaluate(network, data, max_steps=case["solver_steps"], diagnose=diagnose)
@@ -69,7 +69,7 @@ def cold(case, name):
 @double_throughout
 def exactness():
     """Relative to the largest eigenvalue: products with random vectors, and three eigenvalues at each end."""
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 300, key=1, steps=20)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 300, key=1, n_step=20)
     network = gb.FeatureNetwork(gb.features.Scale(CAR.low, CAR.high), gb.MLP((2, 25, 20, 1), key=2))
     dense = diagnostics.hessian_terms(network, data).hessian
     exact = np.linalg.eigvalsh(dense)[::-1]
@@ -97,7 +97,7 @@ def large():
     def policy(state):
         return (state @ jax.numpy.array([0.02, 0.05, 1.0, 0.3]) > 0).astype(int)
 
-    data = gb.sample_transitions(pole, policy, 2000, key=0, steps=100)
+    data = gb.sample_transitions(pole, policy, 2000, key=0, n_step=100)
     network = gb.FeatureNetwork(pole.scaling(), gb.MLP(LARGE, key=0).scaled(0.01))
     jobs = {
         "checks": lambda: diagnostics.check(network, data),

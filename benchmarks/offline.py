@@ -61,7 +61,7 @@ def cart_pole(seed):
         gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0),
     ]
     logs = [
-        gb.monte_carlo.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
+        env.record(policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
         for k, policy in enumerate(behaviours)
     ]
     log = gb.Log.join(*logs)
@@ -78,7 +78,7 @@ def pendulum(seed):
 
     behaviours = [Noisy(target, 1, epsilon=0.3), Noisy(target, 1, epsilon=0.7), Noisy(target, 1, epsilon=1.0)]
     logs = [
-        gb.monte_carlo.log_episodes(env, policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
+        env.record(policy, episodes=20, length=200, key=jax.random.fold_in(seed, k))
         for k, policy in enumerate(behaviours)
     ]
     log = gb.Log.join(*logs)

@@ -23,7 +23,7 @@ def main():
     rows = []
     for title in ("with compilation", "compiled"):
         started = time.perf_counter()
-        grid = gb.monte_carlo.value_on_grid(car, car.along_velocity, (500, 500), steps=2000)
+        grid = gb.monte_carlo.value_on_grid(car, car.along_velocity, (500, 500), horizon=2000)
         seconds = time.perf_counter() - started
         rows.append({"run": title, "seconds": round(seconds, 2)})
         print(

@@ -25,7 +25,7 @@ def main():
     network = gb.MLP((4, 20, 20, 1), key=0)
     # All saved starts end at the same place, upright; with short paths its value is learned from few rows and
     # carries all the others. Long paths hardly ask for it.
-    found = gb.evaluate_policy(env, balance, network, budget=150_000, steps=150, key=1)
+    found = gb.evaluate_policy(env, balance, network, budget=150_000, n_step=150, key=1)
     print(
         f"{found.horizon} steps a row, {len(found.transitions):,} rows, {found.simulated:,} simulated steps"
     )

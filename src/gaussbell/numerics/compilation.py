@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 
 MOST_BYTES = 256 * 2**20
-"""How much of the disk kept programs may take; the ones used longest ago go first."""
+"""How much of the disk kept programs may take; the oldest ones go first."""
 
 
 def keep_compiled(folder: Path | str | None = None, *, max_bytes: int = MOST_BYTES) -> Path:
@@ -19,7 +19,7 @@ def keep_compiled(folder: Path | str | None = None, *, max_bytes: int = MOST_BYT
 
     Args:
         folder: By default what JAX_COMPILATION_CACHE_DIR says, or gaussbell in the user's cache folder.
-        max_bytes: How large it may grow.
+        max_bytes: How large it may be; what is older goes now.
 
     Returns:
         The folder.
@@ -28,8 +28,19 @@ def keep_compiled(folder: Path | str | None = None, *, max_bytes: int = MOST_BYT
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = Path(given) if given else home / "gaussbell" / "jax"
     path.mkdir(parents=True, exist_ok=True)
+    _prune(path, max_bytes)
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_compilation_cache_max_size", max_bytes)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return path
+
+
+def _prune(folder: Path, max_bytes: int) -> None:
+    """Remove the oldest programs, until the others take no more than `max_bytes`."""
+    kept = [(file, file.stat()) for file in folder.glob("*-cache")]
+    kept.sort(key=lambda entry: -entry[1].st_mtime)
+    total = 0
+    for file, about in kept:
+        total += about.st_size
+        if total > max_bytes:
+            file.unlink(missing_ok=True)

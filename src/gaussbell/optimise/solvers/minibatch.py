@@ -1,4 +1,4 @@
-"""Gauss-Newton on small batches of rows, with the last step as a guide for the next."""
+"""Gauss-Newton on minibatches, with the last step as a guide for the next."""
 
 from typing import NamedTuple
 
@@ -28,11 +28,11 @@ class Pass(NamedTuple):
 
 
 class Minibatch(Solver):
-    """One step is one pass over the data in random order, `rows` rows at a time. On each batch,
+    """One step is one pass over the data in random order, `batch_size` residuals at a time. On each batch,
 
         d <- argmin over d of |r - J d|^2 + c |d - momentum d_last|^2,     x <- x - step_size d.
 
-    r and J are those of the batch, so systems are no larger than `rows`, however many data there are. What a
+    r and J are those of the batch, so systems are no larger than `batch_size`, however many data there are. What a
     batch does not say about a direction is taken over from the batches before (the SPRING method of
     Goldshlager, Abrahamsen and Lin, 2024); plain averaging would forget it. c = `damping` times the mean
     square norm of a row of J. A pass that lowers the loss of all rows lets the step size grow; any other is
@@ -41,15 +41,15 @@ class Minibatch(Solver):
     For data too large for one step, and to get near a solution soon; the end phase is linear at best. It
     needs rows that stand alone, which samples do and the states of a finite chain do not.
 
-    Arguments: `rows` of a batch; `momentum`, from 0 to 1; `damping`; `step_size`, the first; `seed`, of
+    Arguments: `batch_size`; `momentum`, from 0 to 1; `damping`; `step_size`, the first; `seed`, of
     the order of rows; `space`, where a batch's system is solved.
 
     >>> import gaussbell as gb
-    >>> gb.Minibatch(batch_size=64).rows
+    >>> gb.Minibatch(batch_size=64).batch_size
     64
     """
 
-    rows: int = eqx.field(static=True, default=512)
+    batch_size: int = eqx.field(static=True, default=512)
     momentum: float | Float[Array, ""] = 0.9
     damping: float | Float[Array, ""] = 1e-3
     step_size: float | Float[Array, ""] = 0.1
@@ -57,7 +57,7 @@ class Minibatch(Solver):
     space: LinearSolve = ByShape()
 
     def __check_init__(self):
-        read_count("rows", self.rows, 1)
+        read_count("batch_size", self.batch_size, 1)
         read_count("seed", self.seed, 0)
         check_share("momentum", self.momentum)
         check_positive("damping", self.damping)
@@ -65,7 +65,7 @@ class Minibatch(Solver):
         check_space(self.space)
 
     def init(self, problem: LeastSquaresProblem, x: Float[Array, " n"]) -> State:
-        loss, gradient = _loss_and_gradient(problem, x, self.rows)
+        loss, gradient = _loss_and_gradient(problem, x, self.batch_size)
         memory = Pass(
             key=jax.random.wrap_key_data(jnp.array([0, self.seed], jnp.uint32)),
             step_size=jnp.asarray(self.step_size, x.dtype),
@@ -76,7 +76,7 @@ class Minibatch(Solver):
 
     def step(self, problem: LeastSquaresProblem, state: State) -> tuple[State, StepInfo]:
         memory, size = state.memory, problem.num_rows
-        height = min(self.rows, size)
+        height = min(self.batch_size, size)
         key, shuffle = jax.random.split(memory.key)
         # A permutation, in words that JAX also compiles for programs that have 64-bit types off.
         random = jax.random.bits(shuffle, (size,), jnp.uint32)
@@ -89,7 +89,7 @@ class Minibatch(Solver):
             return (x - memory.step_size * d, d), None
 
         (x, last), _ = jax.lax.scan(improve, (state.x, memory.last_step), batches)
-        loss, gradient = _loss_and_gradient(problem, x, self.rows)
+        loss, gradient = _loss_and_gradient(problem, x, self.batch_size)
         accepted = loss < state.loss
 
         def keep(new, old):

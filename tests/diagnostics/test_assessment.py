@@ -127,14 +127,14 @@ def test_the_model_gives_the_exact_error_within_the_certificate():
 
 
 def test_a_good_value_is_trusted_and_the_plateau_is_not():
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 1000, key=0, steps=100)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 1000, key=0, n_step=100)
     network = gb.FeatureNetwork(CAR.features(CAR.along_velocity), gb.MLP((7, 10, 1), key=0))
     good = gb.evaluate(network, data, max_steps=80)
     simulator = {"env": CAR, "policy": CAR.along_velocity}
     by_simulator, by_rows = gb.assess(good, data, **simulator), gb.assess(good, data)
     assert by_simulator.relative_error < TOLERABLE and by_simulator.trusted and by_rows.trusted
     assert str(by_rows).startswith("trusted: by the rows")
-    fresh = gb.sample_transitions(CAR, CAR.along_velocity, 512, key=9, steps=200)
+    fresh = gb.sample_transitions(CAR, CAR.along_velocity, 512, key=9, n_step=200)
     held_out = gb.assess(good, data, held_out=fresh)
     assert held_out.witness == "held-out rows" and 0.6 < held_out.error / by_simulator.error < 1.6
     plateau = gb.ValueFunction(np.array([-100.0]), lambda level, s: level[0] + 0 * s[0])
@@ -153,7 +153,7 @@ def test_no_chain_that_reaches_a_reward_is_said():
 
 
 def test_q_factors_are_scored_by_pairs():
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 60, key=0, steps=20, q=True)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 60, key=0, n_step=20, q=True)
     fit = gb.evaluate(gb.MLP((3, 5, 1), key=0), data, max_steps=20)
     pairs = np.asarray(data.inputs)[:7]
     found = gb.assess(fit, data, env=CAR, policy=CAR.along_velocity)
@@ -174,7 +174,7 @@ def test_evaluations_carry_checks_outside_of_vmap_only():
 
 
 def test_values_out_of_range_are_noticed():
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=0, steps=50)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=0, n_step=50)
     far = gb.ValueFunction(np.array([300.0]), lambda level, s: level[0] + 0 * s[0])
     seen = gb.diagnostics.check(far, data)
     assert seen.outside == 1 and "beyond" in " ".join(seen.warnings)

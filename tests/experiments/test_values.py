@@ -9,9 +9,9 @@ import gaussbell as gb
 from gaussbell import figures, records
 from gaussbell.experiments import noise, values
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SMALL = values.Settings(
-    steps=(1, 5, values.SUPERVISED), seeds=(1, 2), grid=4, budgets=(600,), budget_steps=(1, values.AUTO)
+    n_step=(1, 5, values.SUPERVISED), seeds=(1, 2), grid=4, budgets=(600,), budget_steps=(1, values.AUTO)
 )
 
 

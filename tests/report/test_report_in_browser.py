@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_report import EVIL, write_sweep
 
 import gaussbell as gb
 from gaussbell.experiments import reproduction
 from gaussbell.report import build_page, write_report
 from gaussbell.report.watch import make_server
 from made_up_cells import fill
-from test_report import EVIL, write_sweep
 
 pytestmark = pytest.mark.browser
 DESKTOP, PHONE = (1280, 900), (390, 844)

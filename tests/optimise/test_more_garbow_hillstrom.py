@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "more_garbow_hillstrom.py"
+FILE = Path(__file__).parents[2] / "benchmarks" / "more_garbow_hillstrom.py"
 SPEC = importlib.util.spec_from_file_location("more_garbow_hillstrom", FILE)
 assert SPEC is not None and SPEC.loader is not None
 mgh = importlib.util.module_from_spec(SPEC)

@@ -12,8 +12,8 @@ from gaussbell.diagnostics import spectra as ranks
 CAR = gb.environments.MountainCar()
 
 
-def sampled(n=30, sizes=(2, 6, 5, 1), steps=1, **options):
-    data = gb.sample_transitions(CAR, CAR.along_velocity, n, key=1, steps=steps, **options)
+def sampled(n=30, sizes=(2, 6, 5, 1), n_step=1, **options):
+    data = gb.sample_transitions(CAR, CAR.along_velocity, n, key=1, n_step=steps, **options)
     return gb.FeatureNetwork(gb.features.Scale(CAR.low, CAR.high), gb.MLP(sizes, key=2)), data
 
 

@@ -30,8 +30,8 @@ def along_velocity(state):
 
 def test_set_states_give_the_transitions_of_our_own():
     theirs = gb.environments.from_gymnasium("MountainCar-v0", num_envs=4)
-    assert theirs.is_settable
-    data = gb.sample_transitions(theirs, along_velocity, 20, key=0, steps=3)
+    assert theirs.can_set_state
+    data = gb.sample_transitions(theirs, along_velocity, 20, key=0, n_step=3)
     ours = gb.environments.MountainCar(ending="end")
     paths = ours.simulate(along_velocity, np.asarray(data.state), [3])
     before = paths.next_state[0][:, 0] < 0.45
@@ -44,7 +44,7 @@ def test_set_states_give_the_transitions_of_our_own():
 def test_ours_through_gymnasium_are_ours():
     ours = gb.environments.Pendulum()
     theirs = gb.environments.from_gymnasium("gaussbell/Pendulum-v0", low=ours.low, high=ours.high, num_envs=2)
-    data = gb.sample_transitions(theirs, lambda seen: -seen[2:] / 8, 6, key=0, steps=4)
+    data = gb.sample_transitions(theirs, lambda seen: -seen[2:] / 8, 6, key=0, n_step=4)
     angle = np.arctan2(data.state[:, 1], data.state[:, 0])
     state = np.column_stack([angle, data.state[:, 2]])
     paths = ours.simulate(lambda state: -state[1:] / 8, state, [4])
@@ -53,14 +53,14 @@ def test_ours_through_gymnasium_are_ours():
 
 def test_hidden_states_are_visited():
     env = gb.environments.from_gymnasium(Drift(), discount=0.5)
-    assert not env.is_settable and env.low is None
-    data = gb.sample_transitions(env, lambda state: 1, 6, key=0, steps=2)
+    assert not env.can_set_state and env.low is None
+    data = gb.sample_transitions(env, lambda state: 1, 6, key=0, n_step=2)
     # With steps of two: 0 -> 2 -> 4, the end. Rewards 2, then 4.
     triples = zip(data.state[:, 0], data.reward, data.discount, strict=True)
     rows = {float(s): (float(r), float(d)) for s, r, d in triples}
     assert rows == {0.0: (2 + 0.5 * 4, 0.0), 2.0: (4.0, 0.0)}
     restart = gb.environments.from_gymnasium(Drift(), discount=0.5, ending="restart")
-    data = gb.sample_transitions(restart, lambda state: 1, 6, key=0, steps=1)
+    data = gb.sample_transitions(restart, lambda state: 1, 6, key=0, n_step=1)
     ended = np.asarray(data.state)[:, 0] == 2
     assert (np.asarray(data.next_state)[ended] == 0).all() and np.allclose(data.discount, 0.5)
 
@@ -69,7 +69,7 @@ def test_truncation_is_no_end():
     env = gb.environments.from_gymnasium("Pendulum-v1", num_envs=2, max_episode_steps=5)
     log = env.log(lambda state: -0.1 * state[2:], 40, key=0)
     assert log.truncated.sum() == 8 and not log.terminated.any()
-    data = log.transitions(discount=0.9, steps=10)
+    data = log.transitions(discount=0.9, n_step=10)
     assert float(data.discount.min()) == pytest.approx(0.9**5) and float(
         data.discount.max()
     ) == pytest.approx(0.9)
@@ -77,7 +77,7 @@ def test_truncation_is_no_end():
 
 def test_a_time_limit_cuts_a_simulated_path():
     env = gb.environments.from_gymnasium("MountainCar-v0", num_envs=2, max_episode_steps=5)
-    data = gb.sample_transitions(env, along_velocity, 4, key=1, steps=10)
+    data = gb.sample_transitions(env, along_velocity, 4, key=1, n_step=10)
     going = np.asarray(data.discount) > 0  # not at the goal
     assert going.any() and np.allclose(data.discount[going], 0.99**5)
     assert np.allclose(data.reward[going], -(1 - 0.99**5) / 0.01)
@@ -85,7 +85,7 @@ def test_a_time_limit_cuts_a_simulated_path():
 
 def test_q_factors_of_visited_states():
     env = gb.environments.from_gymnasium("CartPole-v1", num_envs=4)
-    data = gb.sample_transitions(env, lambda s: (s[2] + s[3] > 0).astype(int), 60, key=0, steps=3, q=True)
+    data = gb.sample_transitions(env, lambda s: (s[2] + s[3] > 0).astype(int), 60, key=0, n_step=3, q=True)
     assert data.inputs.shape == (60, 5) and set(np.unique(data.action)) == {0.0, 1.0}
 
 

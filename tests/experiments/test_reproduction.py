@@ -15,7 +15,7 @@ from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Verdict, all_of, by_share
 from made_up_cells import fill
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs/reproduction"
 
 

@@ -42,7 +42,7 @@ def test_it_chooses_steps_and_knows_its_error(monkeypatch):
 def test_noise_does_not_count_as_error():
     """A return differs from the value by noise; pairs of paths keep that out of the estimate."""
     car = gb.environments.MountainCar(discount=0.9, noise=0.02)
-    found = gb.evaluate_policy(car, car.along_velocity, budget=20_000, steps=10, key=2, max_steps=20)
+    found = gb.evaluate_policy(car, car.along_velocity, budget=20_000, n_step=10, key=2, max_steps=20)
     state = car.sample_states(200, key=3)
     truth = gb.monte_carlo.returns(car, car.along_velocity, state, samples=200, key=4)
     error = np.sqrt(np.mean((np.asarray(found.network(state)) - truth) ** 2))
@@ -51,7 +51,7 @@ def test_noise_does_not_count_as_error():
 
 
 def test_held_out_error_ends_a_fit():
-    data = gb.sample_transitions(PENDULUM, brake, 60, key=0, steps=5)
+    data = gb.sample_transitions(PENDULUM, brake, 60, key=0, n_step=5)
     seen = []
 
     def check(network):
@@ -64,9 +64,9 @@ def test_held_out_error_ends_a_fit():
 
 
 def test_messages():
-    with pytest.raises(ValueError, match="steps='most': give 'auto'"):
-        gb.evaluate_policy(PENDULUM, brake, steps="most", key=0)
+    with pytest.raises(ValueError, match="n_step='most': give 'auto'"):
+        gb.evaluate_policy(PENDULUM, brake, n_step="most", key=0)
     with pytest.raises(ValueError, match="max_transitions"):
         gb.evaluate_policy(PENDULUM, brake, max_transitions=0, key=0)
     with pytest.raises(ValueError, match="budget=10: one row of 100 simulated steps does not fit"):
-        gb.evaluate_policy(PENDULUM, brake, budget=10, steps=100, key=0)
+        gb.evaluate_policy(PENDULUM, brake, budget=10, n_step=100, key=0)

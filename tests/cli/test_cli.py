@@ -175,7 +175,7 @@ def test_logged_data(tmp_path, monkeypatch):
     walk = gb.environments.ChainWalk(6, success=1.0)
     env = gb.environments.FiniteEnvironment(walk)
     random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
-    log = gb.monte_carlo.log_episodes(env, random, episodes=30, length=20, key=0)
+    log = env.record(random, episodes=30, length=20, key=0)
     gb.datasets.write(tmp_path / "log.parquet", log)
     (tmp_path / "walkers.py").write_text("def right(state):\n    return 1\n")
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,7 @@ def step_by_step(env, policy, state, count):
 @pytest.mark.parametrize("ending", ["restart", "end"])
 def test_several_steps_are_steps_one_after_the_other(ending):
     car = gb.environments.MountainCar(ending=ending)
-    data = gb.sample_transitions(car, car.along_velocity, 8, key=4, steps=40)
+    data = gb.sample_transitions(car, car.along_velocity, 8, key=4, n_step=40)
     for k in range(8):
         total, discount, state = step_by_step(car, car.along_velocity, jnp.asarray(data.state[k]), 40)
         assert np.isclose(total, data.reward[k]) and np.isclose(discount, data.discount[k])
@@ -37,7 +37,7 @@ def test_several_steps_are_steps_one_after_the_other(ending):
 def test_true_values_solve_every_horizon():
     """For any number of steps, and for the lambda-return, the truth has no residual."""
     for steps in (1, 7, gb.LambdaReturn(0.9, terms=3)):
-        data = gb.sample_transitions(CAR, CAR.along_velocity, 20, key=1, steps=steps)
+        data = gb.sample_transitions(CAR, CAR.along_velocity, 20, key=1, n_step=steps)
         value = gb.monte_carlo.returns(CAR, CAR.along_velocity, data.state, tolerance=1e-12)
         after = np.asarray(data.next_state).reshape(-1, 2)
         ahead = gb.monte_carlo.returns(CAR, CAR.along_velocity, after, tolerance=1e-12).reshape(
@@ -85,8 +85,8 @@ def test_mean_over_successors_is_in_the_residual():
 
 
 def test_equal_successors_are_one():
-    one = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=2, steps=3)
-    many = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=2, steps=3, successors=4)
+    one = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=2, n_step=3)
+    many = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=2, n_step=3, successors=4)
     network = gb.FeatureNetwork(CAR.features(), gb.MLP((6, 5, 1), key=0))
     assert many.num_successors == 4
     assert np.isclose(gb.msbe(network, one), gb.msbe(network, many))
@@ -111,10 +111,10 @@ def test_more_successors_mean_less_bias():
 
 
 def test_q_factors_start_with_any_action():
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 200, key=5, steps=3, q=True)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 200, key=5, n_step=3, q=True)
     assert set(np.unique(data.action)) == {0, 1, 2}
     wanted = gb.monte_carlo.returns(
-        CAR, CAR.along_velocity, data.state[:5], action=np.asarray(data.action)[:5, 0].astype(int), steps=3
+        CAR, CAR.along_velocity, data.state[:5], action=np.asarray(data.action)[:5, 0].astype(int), n_step=3
     )
     assert np.allclose(wanted, data.reward[:5])
     chosen = jax.vmap(CAR.along_velocity)(data.next_state)
@@ -159,8 +159,8 @@ def test_messages():
         gb.sample_transitions(gb.environments.SevenStar(), CAR.along_velocity, 5, key=0)
     with pytest.raises(ValueError, match="n=0: give a whole number"):
         gb.sample_transitions(CAR, CAR.along_velocity, 0, key=0)
-    with pytest.raises(ValueError, match=r"steps='many': give a whole number"):
-        gb.sample_transitions(CAR, CAR.along_velocity, 5, key=0, steps="many")
+    with pytest.raises(ValueError, match=r"n_step='many': give a whole number"):
+        gb.sample_transitions(CAR, CAR.along_velocity, 5, key=0, n_step="many")
     with pytest.raises(ValueError, match="state: 2 rows; give 3"):
         gb.sample_transitions(CAR, CAR.along_velocity, 3, key=0, state=np.zeros((2, 2)))
     with pytest.raises(ValueError, match="probability: row 1 is"):

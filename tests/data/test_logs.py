@@ -26,14 +26,14 @@ def small_log():
 
 
 def test_steps_are_cut_at_ends_and_time_limits():
-    data = small_log().transitions(discount=0.5, steps=3)
+    data = small_log().transitions(discount=0.5, n_step=3)
     assert data.reward.tolist() == [1 + 0.5 * 2 + 0.25 * 4, 2 + 0.5 * 4, 4, 8 + 0.5 * 16, 16]
     assert data.discount.tolist() == [0, 0, 0, 0.25, 0.5]
     assert data.next_state[3:].tolist() == [[12.0], [12.0]]
 
 
 def test_steps_are_cut_where_the_policy_would_do_something_else():
-    data = small_log().transitions(discount=0.5, steps=3, policy=lambda state: 1)
+    data = small_log().transitions(discount=0.5, n_step=3, policy=lambda state: 1)
     # The first action is the log's; after it step 1 agrees (action 1), step 2 does not (action 0).
     assert data.reward.tolist() == [1 + 0.5 * 2, 2, 4, 8 + 0.5 * 16, 16]
     assert data.discount.tolist() == [0.25, 0.5, 0, 0.25, 0.5]
@@ -51,8 +51,8 @@ def test_random_policies_have_all_actions_as_successors():
 def test_logs_agree_with_simulation():
     """On-policy rows of a log are what simulating on from its states gives."""
     car = gb.environments.MountainCar(ending="end")
-    log = gb.monte_carlo.log_episodes(car, car.along_velocity, episodes=4, length=150, key=0)
-    data = log.transitions(discount=0.99, steps=30)
+    log = car.record(car.along_velocity, episodes=4, length=150, key=0)
+    data = log.transitions(discount=0.99, n_step=30)
     rows = np.flatnonzero(np.asarray(data.discount) == pytest.approx(0.99**30))[::40]
     paths = car.simulate(car.along_velocity, log.state[rows], [30])
     assert np.allclose(paths.reward[0], np.asarray(data.reward)[rows])
@@ -163,8 +163,10 @@ def test_offline_evaluation_finds_the_value():
     walk = gb.environments.ChainWalk(6, success=1.0, discount=0.8)
     env = gb.environments.FiniteEnvironment(walk)
     random = gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0)
-    log = gb.monte_carlo.log_episodes(env, random, episodes=30, length=20, key=0)
-    found = gb.evaluate_offline(log, gb.policies.Constant(1), discount=0.8, num_bootstrap=2, max_steps=40, key=1)
+    log = env.record(random, episodes=30, length=20, key=0)
+    found = gb.evaluate_offline(
+        log, gb.policies.Constant(1), discount=0.8, num_bootstrap=2, max_steps=40, key=1
+    )
     truth = walk.under(np.ones(6, int)).values[0]
     assert abs(found.value - truth) < 0.05 and found.interval[0] <= found.value <= found.interval[1]
     assert found.diagnostics.neighbour_value == pytest.approx(truth, abs=1e-6)

@@ -29,7 +29,7 @@ def test_replayed_rows_are_the_process_that_is_evaluated():
 def test_caution_is_the_probability_of_a_random_action():
     seen = Experience(gb.environments.CartPole(), jax.random.key(0))
     rows = Replay(first=5, transitions_per_fit=10)
-    data = rows.rows(seen, gb.policies.Constant(1), 0.2, jax.random.key(1))
+    data = rows.transitions(seen, gb.policies.Constant(1), 0.2, jax.random.key(1))
     np.testing.assert_allclose(np.asarray(data.probability), np.tile([0.1, 0.9], (10, 1)))
 
 
@@ -51,7 +51,7 @@ def test_paths_of_the_evaluated_policy_are_followed_and_others_are_not():
     seen.rolled = seen.followed = seen.play(along, 3, 200, "roll-outs", key=0)
     rows = Replay(first=5, visited=5, transitions_per_fit=20, paths=80, ahead=ahead)
     before = seen.counts["roll-outs"]
-    data = rows.rows(seen, along, 0.1, jax.random.key(1)).take(np.arange(20, 100))
+    data = rows.transitions(seen, along, 0.1, jax.random.key(1)).take(np.arange(20, 100))
     assert seen.counts["roll-outs"] == before
     again = env.simulate(
         along, np.asarray(data.state), [ahead], action=np.asarray(data.action)[:, 0].astype(int)
@@ -62,7 +62,7 @@ def test_paths_of_the_evaluated_policy_are_followed_and_others_are_not():
     np.testing.assert_allclose(np.asarray(data.discount)[:, 0], again.discount[0], atol=1e-12)
     np.testing.assert_allclose(np.asarray(data.next_state)[going, 0], again.next_state[0][going], atol=1e-12)
     np.testing.assert_array_equal(np.asarray(data.probability), np.tile([1.0, 0, 0], (80, 1)))
-    other = rows.rows(seen, gb.policies.Constant(1), 0.0, jax.random.key(1)).take(np.arange(20, 100))
+    other = rows.transitions(seen, gb.policies.Constant(1), 0.0, jax.random.key(1)).take(np.arange(20, 100))
     assert set(np.asarray(other.reward)) <= {0.0, -1.0}
 
 

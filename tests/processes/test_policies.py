@@ -36,7 +36,7 @@ def test_illegal_actions_are_named():
     ):
         gb.sample_transitions(CAR, lambda state: 5, 10, key=0)
     with pytest.raises(ValueError, match="policy: it chose an illegal action on the way"):
-        gb.sample_transitions(CAR, lambda state: jnp.where(state[0] < -1.19, 9, 0), 50, key=0, steps=100)
+        gb.sample_transitions(CAR, lambda state: jnp.where(state[0] < -1.19, 9, 0), 50, key=0, n_step=100)
     with pytest.raises(ValueError, match=r"policy: it returned an action of shape \(2,\)"):
         gb.sample_transitions(CAR, lambda state: state, 10, key=0)
     with pytest.raises(ValueError, match="policy='left': give a function"):
@@ -75,7 +75,7 @@ def test_features_compose():
 
 
 def test_a_network_behind_features_is_the_network_on_featured_data():
-    data = gb.sample_transitions(CAR, CAR.along_velocity, 40, key=0, steps=5)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, 40, key=0, n_step=5)
     made = CAR.features(CAR.along_velocity)
     inner = gb.MLP((7, 5, 1), key=0)
     one = gb.evaluate(gb.FeatureNetwork(made, inner), data, max_steps=15)

@@ -165,7 +165,9 @@ def test_acceleration_is_the_second_order_correction():
 
 def test_dogleg_by_hand():
     """Straight dogleg steps and the choice of a radius, written out in NumPy."""
-    history = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg(max_acceleration=None), max_steps=9).history
+    history = gb.least_squares(
+        rosenbrock, [-1.2, 1.0], solver=gb.Dogleg(max_acceleration=None), max_steps=9
+    ).history
 
     def residual(x):
         return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])

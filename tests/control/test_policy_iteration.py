@@ -14,7 +14,9 @@ from gaussbell.control.experience import EnvironmentFailed, Experience
 from gaussbell.control.iteration import Fresh, Replay, Uniform
 from gaussbell.control.recipe import Always, Evaluation, NotWorse, Recipe
 
-QUICK = Recipe(Replay(first=20, more=5, visited=10, transitions_per_fit=60), Evaluation(max_steps=3), rollouts=2)
+QUICK = Recipe(
+    Replay(first=20, more=5, visited=10, transitions_per_fit=60), Evaluation(max_steps=3), rollouts=2
+)
 
 
 class Scripted(gb.tasks.Task):
@@ -77,7 +79,7 @@ def test_algorithm_2_by_hand():
     once = jax.random.split(jax.random.key(7), 4)[3]
     seen, at = Experience(env, once), raw
     for _ in range(2):
-        data = recipe.rows.rows(seen, gb.policies.Greedy(at, 2), 0.0, jax.random.key(0))
+        data = recipe.rows.transitions(seen, gb.policies.Greedy(at, 2), 0.0, jax.random.key(0))
         at = gb.evaluate(at, data, solver=gb.GaussNewton(0.1, 1e-5), max_steps=4, tolerance=1e-5).network
     for ours, by_hand in zip(found.network.network.weights, at.network.weights, strict=True):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-9)
@@ -90,7 +92,7 @@ def test_states_are_drawn_once_or_every_sweep():
     keys, policy = jax.random.split(jax.random.key(1)), gb.policies.Constant(0)
     for once in (True, False):
         rows = Fresh(Uniform(5), once=once)
-        first, second = (rows.rows(seen, policy, 0.0, key) for key in keys)
+        first, second = (rows.transitions(seen, policy, 0.0, key) for key in keys)
         assert np.array_equal(first.state, second.state) == once
         assert np.array_equal(first.state[0], first.state[1]) and list(first.action[:2, 0]) == [0, 1]
 
@@ -160,7 +162,7 @@ def test_an_unsolved_run_starts_over():
 
     class Watched(Replay):
         def rows(self, seen, *others):
-            data = super().rows(seen, *others)
+            data = super().transitions(seen, *others)
             sizes.append(len(seen.kept["uniform"]))
             return data
 
@@ -182,7 +184,7 @@ def test_every_simulated_step_is_counted(monkeypatch):
         return follow(self, policy, state, steps, **options)
 
     monkeypatch.setattr(environment, "simulate", counted)
-    recipe = QUICK._replace(rows=Fresh(Uniform(7), steps=3))
+    recipe = QUICK._replace(rows=Fresh(Uniform(7), n_step=3))
     found = gb.policy_iteration(environment(), key=0, sweeps=2, recipe=recipe)
     assert found.transitions["training"] == sum(simulated) == 2 * 7 * 2 * 3
     assert found.history[-1].transitions == sum(found.transitions.values())
@@ -234,7 +236,7 @@ class Pole(gymnasium.Wrapper):
 
 def test_an_environment_whose_state_cannot_be_set():
     env = gb.environments.from_gymnasium(Pole())
-    assert not env.is_settable and env.task.at_least == 475
+    assert not env.can_set_state and env.task.at_least == 475
     found = gb.policy_iteration(env, key=0, sweeps=2, recipe=QUICK)
     assert found.transitions["training"] >= 1000 and found.sweeps == 2
     assert found.history[0].steps[0] > 5
@@ -380,5 +382,5 @@ def test_cart_pole_on_every_seed(seed):
 def test_goals_are_reached_in_time(kind):
     env = kind(ending="end")
     found = gb.policy_iteration(env, key=302)
-    log = gb.monte_carlo.play(env, found.policy, episodes=200, length=env.task.length, key=0)
+    log = env.play(found.policy, episodes=200, length=env.task.length, key=0)
     assert found.succeeded and env.task.score(log).mean() > -1.05 * env.task.within
