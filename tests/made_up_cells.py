@@ -84,7 +84,7 @@ def _propositions(cell, rng):
 def _trust(cell, rng):
     states = 5
     found = {"spread": rng.uniform(1, 2), "rmse": 10 ** rng.uniform(-2, 1), "median": rng.uniform(-100, -98)}
-    found |= {"reaching": rng.uniform(), "error": ("state", rng.uniform(size=states))}
+    found |= {"reward_coverage": rng.uniform(), "error": ("state", rng.uniform(size=states))}
     for witness in ("simulator", "rows"):
         for name in ("estimate", "relative", "rank_correlation"):
             found[f"{witness}_{name}"] = rng.uniform(0.05, 1)

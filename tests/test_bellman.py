@@ -187,7 +187,7 @@ def test_triangles_by_blocks_are_those_of_the_jacobian(sizes, rows):
 def test_normal_matrix_by_blocks_of_rows(monkeypatch):
     at = gb.linearise(gb.MLP((2, 6, 1), key=0), random_transitions(rows=53))
     jacobian = np.asarray(at.jacobian())
-    monkeypatch.setattr(gb.layer_factors, "NORMAL_BLOCK_NUMBERS", 10 * at.num_parameters)
+    monkeypatch.setattr("gaussbell.networks.layer_factors.NORMAL_BLOCK_NUMBERS", 10 * at.num_parameters)
     assert relative_error(at.hessian(), jacobian.T @ jacobian) <= EXACT
 
 
@@ -195,7 +195,7 @@ def test_derivatives_on_demand_are_those_of_dense_rows(monkeypatch):
     network = gb.ValueFunction(jnp.ones((5, 2)), lambda w, s: jnp.tanh(w @ s).sum())
     data = random_transitions(rows=8)
     dense = gb.linearise(network, data)
-    monkeypatch.setattr(gb.derivatives, "MOST_DENSE_NUMBERS", 1)
+    monkeypatch.setattr("gaussbell.networks.derivatives.MOST_DENSE_NUMBERS", 1)
     demanded = gb.linearise(network, data)
     assert isinstance(demanded.differential, OnDemand)
     assert relative_error(demanded.jacobian(), dense.jacobian()) <= EXACT

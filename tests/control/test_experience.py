@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 import gaussbell as gb
+from gaussbell.control import Replay, Starts, Uniform, Visited
 from gaussbell.control.experience import Experience
-from gaussbell.control.iteration import Replay, Starts, Uniform, Visited
 from gaussbell.control.recipe import NotWorse
 
 
@@ -13,7 +13,7 @@ def test_replayed_rows_are_the_process_that_is_evaluated():
     env = gb.environments.CartPole()
     seen = Experience(env, jax.random.key(0))
     seen.rolled = seen.play(gb.policies.Constant(1), 3, 500, "roll-outs", key=0)
-    data = Replay(first=20, more=5, visited=100, transitions_per_fit=200).rows(
+    data = Replay(first=20, more=5, visited=100, transitions_per_fit=200).transitions(
         seen, gb.policies.Constant(0), 0.0, jax.random.key(1)
     )
     assert len(data) == 200 and np.all(np.asarray(data.discount) == env.discount)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
+from gaussbell.control import Fresh, Replay, Uniform
 from gaussbell.control.experience import EnvironmentFailed, Experience
-from gaussbell.control.iteration import Fresh, Replay, Uniform
 from gaussbell.control.recipe import Always, Evaluation, NotWorse, Recipe
 
 QUICK = Recipe(

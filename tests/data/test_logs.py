@@ -64,7 +64,7 @@ def test_messages_of_a_log():
         gb.Log(np.zeros((2, 1)), [0, 0], [np.nan, 0.0], np.zeros((2, 1)))
     with pytest.raises(ValueError, match="action: 3 rows; there are 2 states"):
         gb.Log(np.zeros((2, 1)), [0, 0, 1], [0.0, 0.0], np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="actions: say which are legal"):
+    with pytest.raises(ValueError, match="actions: the log does not say which are legal"):
         gb.Log(np.zeros((2, 1)), [0, 0], [0.0, 0.0], np.zeros((2, 1))).transitions(
             discount=0.9, policy=lambda s: 0
         )
@@ -92,7 +92,7 @@ def test_files_read_back_as_written(tmp_path, suffix):
 
 def test_several_successors_in_a_file(tmp_path):
     data = gb.environments.exact_transitions(gb.environments.ChainWalk(4))
-    back = gb.datasets.read(gb.datasets.write(tmp_path / "data.npz", data))
+    back = gb.datasets.read_transitions(gb.datasets.write(tmp_path / "data.npz", data))
     assert np.array_equal(back.probability, data.probability)
     with pytest.raises(ValueError, match="several successors do not fit a table"):
         gb.datasets.write(tmp_path / "data.parquet", data)
@@ -169,15 +169,15 @@ def test_offline_evaluation_finds_the_value():
     )
     truth = walk.under(np.ones(6, int)).values[0]
     assert abs(found.value - truth) < 0.05 and found.interval[0] <= found.value <= found.interval[1]
-    assert found.diagnostics.neighbour_value == pytest.approx(truth, abs=1e-6)
-    assert 0.4 < found.diagnostics.agreement < 0.6 and found.is_trusted
-    assert "no warnings" in str(found)
+    assert found.assessment.checks.neighbour_value == pytest.approx(truth, abs=1e-6)
+    assert 0.4 < found.assessment.checks.action_match_rate < 0.6 and not found.warnings
+    assert "confidence interval" in str(found) and found.level == 0.9
 
 
 def test_offline_evaluation_says_what_is_wrong():
     log = small_log()
     flat = gb.Log(log.state, [0, 0, 0, 0, 0], np.ones(5), log.state + 0.1, actions=TWO)
     found = gb.evaluate_offline(flat, gb.policies.Constant(1), num_bootstrap=0, max_steps=5)
-    assert not found.is_trusted
+    assert found.assessment.trusted is False and found.interval is None
     said = " ".join(found.warnings)
     assert "Only 0.0% of the logged actions" in said and "No chain of logged steps reaches a reward" in said

@@ -1,4 +1,6 @@
-"""Trust: second opinions against exact ones, and verdicts that find what is known to be bad."""
+"""Assessments: references against exact values, and judgements that find what is known to be bad."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -37,16 +39,16 @@ def test_averages_are_exact_where_rows_are_complete(count):
     np.testing.assert_allclose(found, value, atol=1e-6)
     chains = neighbours.neighbour_values(data)
     np.testing.assert_allclose(chains.value, value, atol=1e-9)
-    np.testing.assert_allclose(chains.pinned, 1.0, atol=1e-9)
-    assert chains.reaches.all()
+    np.testing.assert_allclose(chains.reward_grounded, 1.0, atol=1e-9)
+    assert chains.reaches_reward.all()
 
 
 def test_rows_whose_successors_cannot_be_told_from_them_are_not_pinned():
     state = np.linspace(0, 1, 11)[:, None]
     chains = neighbours.neighbour_values(gb.Transitions(state, np.zeros(11), state + 0.02, 0.9))
-    np.testing.assert_allclose(chains.pinned, 0.1)
+    np.testing.assert_allclose(chains.reward_grounded, 0.1)
     resting = neighbours.neighbour_values(gb.Transitions(state, np.zeros(11), state, 0.9))
-    np.testing.assert_allclose(resting.pinned, 1.0, err_msg="a state that leads to itself is known")
+    np.testing.assert_allclose(resting.reward_grounded, 1.0, err_msg="a state that leads to itself is known")
 
 
 def test_averages_know_all_successors():
@@ -113,17 +115,17 @@ def test_chance_is_taken_off_where_the_process_is_random():
     assert error_at(lambda s: exact(s) + 0.5, env, act, states, key=0).mean() == pytest.approx(0.5, abs=0.1)
 
 
-def test_the_model_gives_the_exact_error_within_the_certificate():
+def test_the_model_gives_the_exact_error_within_the_bound():
     chain = gb.environments.ChainWalk(10).under()
     inputs = np.eye(10)
     fit = gb.evaluate(gb.MLP((10, 4, 1), key=0), chain, features=inputs, max_steps=5)
     found = gb.assess(fit, chain, features=inputs)
     with jax.enable_x64(True):
         errors = np.abs(np.asarray(fit.network(inputs)) - chain.values)
-    np.testing.assert_allclose(found.score(np.arange(10)), errors, atol=1e-9)
-    np.testing.assert_allclose(found.score(inputs[3:5]), errors[3:5], atol=1e-9)
-    assert errors.max() <= found.checks.certificate == pytest.approx(fit.checks.certificate)
-    assert found.witness == "the model" and found.error == pytest.approx(np.sqrt(np.mean(errors**2)))
+    np.testing.assert_allclose(found.per_state(np.arange(10)), errors, atol=1e-9)
+    np.testing.assert_allclose(found.per_state(inputs[3:5]), errors[3:5], atol=1e-9)
+    assert errors.max() <= found.checks.sup_norm_bound == pytest.approx(fit.assessment.checks.sup_norm_bound)
+    assert found.reference == "the model" and found.value_error == pytest.approx(np.sqrt(np.mean(errors**2)))
 
 
 def test_a_good_value_is_trusted_and_the_plateau_is_not():
@@ -133,10 +135,12 @@ def test_a_good_value_is_trusted_and_the_plateau_is_not():
     simulator = {"env": CAR, "policy": CAR.along_velocity}
     by_simulator, by_rows = gb.assess(good, data, **simulator), gb.assess(good, data)
     assert by_simulator.relative_error < TOLERABLE and by_simulator.trusted and by_rows.trusted
-    assert str(by_rows).startswith("trusted: by the rows")
+    assert str(by_rows).startswith("trusted: by the data alone")
     fresh = gb.sample_transitions(CAR, CAR.along_velocity, 512, key=9, n_step=200)
     held_out = gb.assess(good, data, held_out=fresh)
-    assert held_out.witness == "held-out rows" and 0.6 < held_out.error / by_simulator.error < 1.6
+    assert (
+        held_out.reference == "held-out data" and 0.6 < held_out.value_error / by_simulator.value_error < 1.6
+    )
     plateau = gb.ValueFunction(np.array([-100.0]), lambda level, s: level[0] + 0 * s[0])
     few = gb.sample_transitions(CAR, CAR.along_velocity, 25, key=1)
     for witness in ({}, simulator):
@@ -148,7 +152,11 @@ def test_no_chain_that_reaches_a_reward_is_said():
     low = CAR.sample_states(40, key=0) * np.array([0.3, 1.0]) - np.array([0.4, 0.0])
     data = gb.sample_transitions(CAR, CAR.along_velocity, 40, key=0, state=low)
     fit = gb.evaluate(gb.MLP(RAW, key=0), data, max_steps=100)
-    assert fit.checks.reaching == 0 and "No chain" in fit.warnings[0] and "No chain" in str(fit)
+    assert (
+        fit.assessment.checks.reward_coverage == 0
+        and "No chain" in fit.warnings[0]
+        and "No chain" in str(fit)
+    )
     assert "No chain" in " ".join(gb.assess(fit, data).reasons)
 
 
@@ -157,28 +165,29 @@ def test_q_factors_are_scored_by_pairs():
     fit = gb.evaluate(gb.MLP((3, 5, 1), key=0), data, max_steps=20)
     pairs = np.asarray(data.inputs)[:7]
     found = gb.assess(fit, data, env=CAR, policy=CAR.along_velocity)
-    assert np.isfinite(found.score(pairs)).all() and found.score(pairs).shape == (7,)
-    assert np.isfinite(gb.assess(fit, data).error)
+    assert np.isfinite(found.per_state(pairs)).all() and found.per_state(pairs).shape == (7,)
+    assert np.isfinite(gb.assess(fit, data).value_error)
 
 
 def test_evaluations_carry_checks_outside_of_vmap_only():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=0)
     alone = gb.evaluate(gb.MLP((2, 3, 1), key=0), data, max_steps=5)
-    assert alone.checks.rows == 30 and alone.checks.parameters == 13 and alone.checks.rank is None
+    checks = alone.assessment.checks
+    assert checks.num_transitions == 30 and checks.num_parameters == 13 and checks.rank is None
     assert 0 < gb.diagnostics.check(alone.network, data).rank <= 13
-    assert gb.evaluate(gb.MLP((2, 3, 1), key=0), data, max_steps=5, diagnose=False).checks is None
+    assert gb.evaluate(gb.MLP((2, 3, 1), key=0), data, max_steps=5, diagnose=False).assessment is None
     many = jax.vmap(lambda key: gb.evaluate(gb.MLP((2, 3, 1), key=key), data, max_steps=5))(
         jax.random.split(jax.random.key(0), 2)
     )
-    assert many.checks is None and many.warnings == () and many.loss.shape == (2,)
+    assert many.assessment is None and many.warnings == () and many.loss.shape == (2,)
 
 
 def test_values_out_of_range_are_noticed():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 30, key=0, n_step=50)
     far = gb.ValueFunction(np.array([300.0]), lambda level, s: level[0] + 0 * s[0])
     seen = gb.diagnostics.check(far, data)
-    assert seen.outside == 1 and "beyond" in " ".join(seen.warnings)
-    assert gb.diagnostics.check(gb.MLP((2, 3, 1), key=0), data).facts[0] == "13 parameters for 30 rows"
+    assert seen.out_of_range == 1 and "beyond" in " ".join(seen.warnings)
+    assert gb.diagnostics.check(gb.MLP((2, 3, 1), key=0), data).facts[0] == "13 parameters for 30 transitions"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +228,9 @@ def test_an_evaluation_survives_its_file(tmp_path, kind):
     again = gb.load_evaluation(path)
     before = gb.diagnostics.check(fit.network, data, features=features)
     after = gb.diagnostics.check(again.network, again.data, features=again.features)
-    assert after._replace(condition=0, effective_rank=0) == before._replace(condition=0, effective_rank=0)
+    assert dataclasses.replace(after, condition=0, effective_rank=0) == dataclasses.replace(
+        before, condition=0, effective_rank=0
+    )
     assert after.condition == pytest.approx(before.condition)
     assert again.status == fit.status.name and again.losses[-1] == pytest.approx(fit.history.loss[-1])
 
@@ -239,7 +250,7 @@ def test_files_that_are_no_evaluation_are_refused(tmp_path):
 
 def test_diagnose_prints_and_writes(tmp_path, monkeypatch):
     few = {"Levenberg-Marquardt": gb.LevenbergMarquardt(), "semi-gradient": gb.SemiGradient(0.01)}
-    monkeypatch.setattr("gaussbell.diagnostics.slices.METHODS", few)
+    monkeypatch.setattr("gaussbell.diagnostics.landscape.METHODS", few)
     chain, features = gb.environments.SevenStar().under(), np.asarray(gb.encodings.normal(7, 2, key=1))
     fit = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
     path = gb.save_evaluation(tmp_path / "fit.json", fit, chain, features=features)

@@ -13,7 +13,7 @@ CAR = gb.environments.MountainCar()
 
 
 def sampled(n=30, sizes=(2, 6, 5, 1), n_step=1, **options):
-    data = gb.sample_transitions(CAR, CAR.along_velocity, n, key=1, n_step=steps, **options)
+    data = gb.sample_transitions(CAR, CAR.along_velocity, n, key=1, n_step=n_step, **options)
     return gb.FeatureNetwork(gb.features.Scale(CAR.low, CAR.high), gb.MLP(sizes, key=2)), data
 
 

@@ -78,11 +78,11 @@ def test_registered_environments_pass_gymnasiums_check(name):
         env.close()
 
 
-def test_registration_needs_no_order_of_imports_and_no_gymnasium():
+def test_registration_is_an_import_and_importing_gaussbell_has_no_side_effects():
     for program in (
-        "import gaussbell, gymnasium; gymnasium.make('gaussbell/MountainCar-v0')",
-        "import gymnasium, gaussbell; gymnasium.make('gaussbell/MountainCar-v0')",
+        "import gaussbell.environments.registered, gymnasium; gymnasium.make('gaussbell/MountainCar-v0')",
         "import gaussbell, sys; assert 'gymnasium' not in sys.modules and 'matplotlib' not in sys.modules",
+        "import sys; before = list(sys.meta_path); import gaussbell; assert sys.meta_path == before",
     ):
         subprocess.run([sys.executable, "-c", program], check=True)
 

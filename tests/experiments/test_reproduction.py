@@ -146,7 +146,7 @@ def test_errors_name_the_argument_and_the_remedy(tmp_path, monkeypatch, capsys, 
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
     monkeypatch.setattr("sys.argv", ["gaussbell", *words])
-    monkeypatch.setattr("gaussbell.sweeps.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("gaussbell.sweeps.executors.CONNECT_SECONDS", 0.5)
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2

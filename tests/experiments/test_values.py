@@ -11,7 +11,7 @@ from gaussbell.experiments import noise, values
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = values.Settings(
-    n_step=(1, 5, values.SUPERVISED), seeds=(1, 2), grid=4, budgets=(600,), budget_steps=(1, values.AUTO)
+    steps=(1, 5, values.SUPERVISED), seeds=(1, 2), grid=4, budgets=(600,), budget_steps=(1, values.AUTO)
 )
 
 

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 import gaussbell as gb
+from gaussbell.bellman import bellman_problem
 from problems import packed, random_transitions, relative_error, star
 
 
@@ -246,7 +247,7 @@ def test_rank_deficient_batches(case, solver):
 
 def test_a_jacobian_too_large_to_hold_is_taken_on_demand(monkeypatch):
     dense = gb.least_squares(rosenbrock, [-1.2, 1.0], max_steps=30).history.loss
-    monkeypatch.setattr(sys.modules["gaussbell.least_squares"], "MOST_DENSE_NUMBERS", 1)
+    monkeypatch.setattr(sys.modules["gaussbell.optimise.least_squares"], "MOST_DENSE_NUMBERS", 1)
     for space in (gb.linalg.ByShape(), gb.linalg.MatrixFree(tolerance=1e-12)):
 
         def residual(x):  # a new function, so that it is compiled anew
@@ -273,7 +274,7 @@ def test_minibatches_lower_the_loss_and_never_raise_it():
 
 def test_a_minibatch_step_by_hand():
     """One batch of all rows: the step with a guide is that of a damped problem about the guide."""
-    problem = gb.residuals.bellman_problem(gb.MLP((2, 4, 1), key=0), random_transitions(rows=9))
+    problem = bellman_problem(gb.MLP((2, 4, 1), key=0), random_transitions(rows=9))
     x = problem.pack(gb.MLP((2, 4, 1), key=0))
     at = problem.linearise(x)
     jacobian, residual = np.asarray(at.jacobian()), np.asarray(at.residual)

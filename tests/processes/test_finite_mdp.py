@@ -156,7 +156,7 @@ def test_network_on_a_sparse_chain_has_the_gradient_of_the_dense_one(monkeypatch
     chain = gb.FiniteMDP(transition, reward, 0.9).under()
     network, features = gb.MLP((2, 4, 1), key=0), gb.encodings.normal(40, 2, key=0)
     dense = gb.linearise(network, chain, features=features)
-    monkeypatch.setattr("gaussbell.residuals.DENSE_CHAIN_STATES", 10)
+    monkeypatch.setattr("gaussbell.bellman.DENSE_CHAIN_STATES", 10)
     sparse_one = gb.linearise(network, chain, features=features)
     assert isinstance(sparse_one.differential.difference.transition, sparse.BCOO)
     assert np.allclose(dense.gradient(), sparse_one.gradient(), rtol=1e-12)

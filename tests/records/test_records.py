@@ -26,7 +26,7 @@ def test_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(records.os, "replace", fail)
+    monkeypatch.setattr(records.files.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         records.write(path, {"lost": 2})
     assert json.loads(path.read_text()) == {"kept": 1}

@@ -437,7 +437,7 @@ def test_an_address_that_is_taken(serving):
 def test_a_report_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
-    monkeypatch.setattr(gb.records.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(gb.records.files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_report(Page("new", "", [Section("a", "b", [])]), path)
     assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1

@@ -53,7 +53,7 @@ def test_lambda_returns_tend_to_the_full_sum():
     horizons = gb.LambdaReturn(0.95, terms=2000).horizons()
     assert abs(horizons.mean() - 20) < 0.6 and horizons[0] == 1
     assert gb.LambdaReturn(0.0).horizons().tolist() == [1]
-    with pytest.raises(ValueError, match=r"weight=1.0: give a number from 0"):
+    with pytest.raises(ValueError, match=r"lambda_=1.0: give a number from 0"):
         gb.LambdaReturn(1.0)
 
 
@@ -131,7 +131,7 @@ def test_known_trip():
 
 def test_truth_is_chunked_and_told(monkeypatch):
     whole = gb.monte_carlo.value_on_grid(CAR, CAR.along_velocity, (7, 5))
-    monkeypatch.setattr(gb.rollouts, "CHUNK", 16)
+    monkeypatch.setattr(gb.monte_carlo, "CHUNK", 16)
     told = []
     parts = gb.monte_carlo.value_on_grid(
         CAR, CAR.along_velocity, (7, 5), on_progress=lambda done, of: told.append((done, of))
@@ -161,7 +161,7 @@ def test_messages():
         gb.sample_transitions(CAR, CAR.along_velocity, 0, key=0)
     with pytest.raises(ValueError, match=r"n_step='many': give a whole number"):
         gb.sample_transitions(CAR, CAR.along_velocity, 5, key=0, n_step="many")
-    with pytest.raises(ValueError, match="state: 2 rows; give 3"):
+    with pytest.raises(ValueError, match="state: 2 given; give 3"):
         gb.sample_transitions(CAR, CAR.along_velocity, 3, key=0, state=np.zeros((2, 2)))
     with pytest.raises(ValueError, match="probability: row 1 is"):
         gb.Transitions(

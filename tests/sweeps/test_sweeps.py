@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import xarray
 import gaussbell as gb
 from gaussbell import sweeps
 from gaussbell.records import cells as cell_files
+from gaussbell.sweeps import executors
 
 HERE = Path(__file__).parent
 
@@ -125,7 +126,7 @@ def test_a_full_disk_is_told_and_keeps_what_is_there(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(gb.records.os, "fdopen", full)
+    monkeypatch.setattr(gb.records.files.os, "fdopen", full)
     with pytest.raises(
         sweeps.SweepFailed, match=r"No space left on device\). 2 of 4 cells are kept; make room"
     ):
@@ -145,7 +146,7 @@ def test_workers_that_die_are_replaced(tmp_path):
 def test_workers_that_always_die_end_the_sweep(tmp_path):
     class Dying(ThreadPoolExecutor):
         def submit(self, *_):
-            raise sweeps.BrokenExecutor("a worker died")
+            raise BrokenExecutor("a worker died")
 
     with pytest.raises(sweeps.SweepFailed, match="died 3 times in a row"):
         sweeps.run_sweep(sweep_of(), tmp_path, Dying)
@@ -250,12 +251,12 @@ def test_a_scheduler_that_does_not_answer():
 
 def show_environment(_):
     time.sleep(0.5)
-    return os.getpid(), {name: os.environ.get(name) for name in sweeps.SINGLE_THREAD}
+    return os.getpid(), {name: os.environ.get(name) for name in executors.SINGLE_THREAD}
 
 
 def test_every_local_worker_has_one_thread():
     before = dict(os.environ)
     with sweeps.local_processes(2) as executor:
         told = dict(executor.map(show_environment, range(6)))
-    assert list(told.values()) == [sweeps.SINGLE_THREAD] * 2
+    assert list(told.values()) == [executors.SINGLE_THREAD] * 2
     assert dict(os.environ) == before

@@ -106,7 +106,7 @@ def spectra(
 
     >>> import gaussbell as gb
     >>> car = gb.environments.MountainCar()
-    >>> data = gb.sample_transitions(car, car.along_velocity, 20, key=0, steps=20)
+    >>> data = gb.sample_transitions(car, car.along_velocity, 20, n_step=20)
     >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 10, 1), key=0))
     >>> found = gb.diagnostics.spectra(network, data)
     >>> found.bellman.rank, found.bellman.has_full_rank, found.bellman.parameters

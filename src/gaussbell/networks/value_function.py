@@ -55,6 +55,10 @@ class BatchedNetwork(eqx.Module):
 
     network: Any
 
+    def __getattr__(self, name: str) -> Any:
+        """What the network itself has, its layers for instance."""
+        return getattr(object.__getattribute__(self, "network"), name)
+
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
         inputs = jnp.asarray(inputs)

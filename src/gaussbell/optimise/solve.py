@@ -149,7 +149,7 @@ class Solving:
         self._problem, self._solver, x, self._limits = _read(problem, solver, x, tolerance, patience)
         self._on_progress = on_progress
         self._run, first = _start(self._problem, self._solver, x, self._limits, CHUNK, keep_parameters)
-        self.is_traced = is_traced((self._run, x))
+        self.is_traced = is_traced((self._run, self._problem, self._solver, self._limits))
         self._logs = [] if self.is_traced else [np.asarray(first)[None]]
         self._trails = [np.asarray(x)[None]] if keep_parameters and not self.is_traced else None
         self._validated = None if validation is None else _Validated(self._problem, validation)
