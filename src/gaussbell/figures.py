@@ -181,7 +181,7 @@ def draw_values(record: dict[str, Any]) -> Figure:
     caption = (
         "The value jumps along curves: on one side the car still makes it over the hill, on the other "
         "it needs another "
-        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions of {settings['steps']} steps, "
+        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions with n_step {settings['n_step']}, "
         "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the "
         "largest 0.5 %). "
         f"Root mean squared error {result['relative_error']:.3f} standard deviations of the value, "

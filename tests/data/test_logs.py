@@ -84,7 +84,7 @@ def test_files_read_back_as_written(tmp_path, suffix):
     back = gb.datasets.read(gb.datasets.write(tmp_path / f"log.{suffix}", log), actions=TWO)
     assert all(np.array_equal(getattr(log, name), getattr(back, name)) for name in FIELDS)
     data = log.transitions(discount=0.5, policy=lambda state: 1)
-    again = gb.datasets.read(gb.datasets.write(tmp_path / f"data.{suffix}", data))
+    again = gb.datasets.read_transitions(gb.datasets.write(tmp_path / f"data.{suffix}", data))
     assert isinstance(again, gb.Transitions)
     assert np.array_equal(again.inputs, data.inputs) and np.array_equal(again.discount, data.discount)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -180,4 +180,7 @@ def test_offline_evaluation_says_what_is_wrong():
     found = gb.evaluate_offline(flat, gb.policies.Constant(1), num_bootstrap=0, max_steps=5)
     assert found.assessment.trusted is False and found.interval is None
     said = " ".join(found.warnings)
-    assert "Only 0.0% of the logged actions" in said and "No chain of logged steps reaches a reward" in said
+    assert (
+        "Only 0.0% of the logged actions match" in said
+        and "No chain of transitions reaches a second reward" in said
+    )

@@ -250,7 +250,7 @@ def test_files_that_are_no_evaluation_are_refused(tmp_path):
 
 def test_diagnose_prints_and_writes(tmp_path, monkeypatch):
     few = {"Levenberg-Marquardt": gb.LevenbergMarquardt(), "semi-gradient": gb.SemiGradient(0.01)}
-    monkeypatch.setattr("gaussbell.diagnostics.landscape.METHODS", few)
+    monkeypatch.setattr("gaussbell.diagnostics.loss_landscape.METHODS", few)
     chain, features = gb.environments.SevenStar().under(), np.asarray(gb.encodings.normal(7, 2, key=1))
     fit = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
     path = gb.save_evaluation(tmp_path / "fit.json", fit, chain, features=features)

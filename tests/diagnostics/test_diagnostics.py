@@ -7,7 +7,7 @@ import pytest
 
 import gaussbell as gb
 from gaussbell.diagnostics import hessians
-from gaussbell.diagnostics import spectra as ranks
+from gaussbell.diagnostics import jacobian_spectra as ranks
 
 CAR = gb.environments.MountainCar()
 

@@ -194,5 +194,8 @@ def test_equinox_module_as_network():
     network = eqx.nn.MLP(2, "scalar", 8, 1, activation=jnp.tanh, key=jax.random.key(0))
     solution = gb.evaluate(network, random_transitions(rows=10), max_steps=200)
     assert solution.succeeded
-    assert isinstance(solution.network, eqx.nn.MLP)
+    assert isinstance(solution.network.network, eqx.nn.MLP)
+    assert solution.network(np.zeros((4, 2))).shape == (4,)
+    again = gb.evaluate(solution.network, random_transitions(rows=10), max_steps=2)
+    assert isinstance(again.network.network, eqx.nn.MLP), "what comes back goes in again"
     assert float(gb.msbe(solution.network, random_transitions(rows=10))) <= 1e-10

@@ -114,7 +114,7 @@ def test_q_factors_start_with_any_action():
     data = gb.sample_transitions(CAR, CAR.along_velocity, 200, key=5, n_step=3, q=True)
     assert set(np.unique(data.action)) == {0, 1, 2}
     wanted = gb.monte_carlo.returns(
-        CAR, CAR.along_velocity, data.state[:5], action=np.asarray(data.action)[:5, 0].astype(int), n_step=3
+        CAR, CAR.along_velocity, data.state[:5], action=np.asarray(data.action)[:5, 0].astype(int), horizon=3
     )
     assert np.allclose(wanted, data.reward[:5])
     chosen = jax.vmap(CAR.along_velocity)(data.next_state)

@@ -81,7 +81,7 @@ def iterate_problem(
 
 
 def _run_seeds(
-    env: Any, seeds: range, sweeps: int, *, quiet: bool
+    env: gb.environments.Simulator, seeds: range, sweeps: int, *, quiet: bool
 ) -> tuple[list[dict[str, Any]], gb.PolicySolution, bool]:
     """The records of the runs, the best solution, and whether Ctrl-C ended them."""
     runs, best, interrupted = [], None, False
@@ -102,7 +102,7 @@ def _run_seeds(
     return runs, best, interrupted
 
 
-def play_episode(env: Any, problem: str, policy: Any, seed: int) -> dict[str, Any]:
+def play_episode(env: gb.environments.Simulator, problem: str, policy: Any, seed: int) -> dict[str, Any]:
     """An episode as columns, a row a step, and how it can be drawn."""
     log = env.play(policy, episodes=1, length=MOST_STEPS, key=seed)
     ours = OURS.get(problem, problem)
@@ -117,7 +117,9 @@ def play_episode(env: Any, problem: str, policy: Any, seed: int) -> dict[str, An
     return {"drawing": drawing, "columns": columns}
 
 
-def _diagnose(env: Any, problem: str, best: gb.PolicySolution, seed: int) -> dict[str, Any] | None:
+def _diagnose(
+    env: gb.environments.Simulator, problem: str, best: gb.PolicySolution, seed: int
+) -> dict[str, Any] | None:
     """The value of the policy that was found, fitted anew and diagnosed; None where that cannot be done."""
     with notes.status("the value of the policy") as status:
         try:
@@ -133,7 +135,7 @@ def _diagnose(env: Any, problem: str, best: gb.PolicySolution, seed: int) -> dic
             return None
 
 
-def _watched(env: Any, seed: int, sweeps: int, *, show: bool) -> gb.PolicySolution:
+def _watched(env: gb.environments.Simulator, seed: int, sweeps: int, *, show: bool) -> gb.PolicySolution:
     """One run; with `show` a table that grows with the sweeps."""
     table = Table(box=None, header_style="bold")
     for name in COLUMNS:

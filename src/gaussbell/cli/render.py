@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import gaussbell as gb
 from gaussbell import records
 
 THEIRS = {"cart-pole": "CartPole-v1", "mountain-car": "MountainCar-v0", "acrobot": "Acrobot-v1"}
@@ -27,7 +28,7 @@ def check_picture(path: Path | None) -> None:
             raise ImportError("--render needs: pip install 'gaussbell[render]'.")
 
 
-def render(env: Any, problem: str, policy: Any, path: Path, seed: int = 0) -> int:
+def render(env: gb.environments.Simulator, problem: str, policy: Any, path: Path, seed: int = 0) -> int:
     """Play one episode and write it as a GIF; how many frames it has."""
     import gymnasium  # noqa: PLC0415 - an extra
     from PIL import Image  # noqa: PLC0415
@@ -50,7 +51,7 @@ def render(env: Any, problem: str, policy: Any, path: Path, seed: int = 0) -> in
     return len(frames)
 
 
-def _ours(env: Any, policy: Any, shown: Any, seed: int) -> list[np.ndarray]:
+def _ours(env: gb.environments.Simulator, policy: Any, shown: Any, seed: int) -> list[np.ndarray]:
     """States of our own simulation, put into Gymnasium's environment to be drawn."""
     log = env.play(policy, episodes=1, length=MOST_STEPS, key=seed)
     shown.reset(seed=seed)

@@ -12,9 +12,9 @@ from gaussbell.diagnostics.hessians import (
     hessian_terms,
     second_order_share,
 )
-from gaussbell.diagnostics.landscape import Landscape, landscape
+from gaussbell.diagnostics.jacobian_spectra import Spectra, Spectrum, spectra, spectrum
+from gaussbell.diagnostics.loss_landscape import Landscape, landscape
 from gaussbell.diagnostics.neighbours import nearest_neighbour_averager, neighbour_values
-from gaussbell.diagnostics.spectra import Spectra, Spectrum, spectra, spectrum
 
 __all__ = [
     "Assessment",

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from gaussbell.bellman import BellmanProblem, bellman_problem
 from gaussbell.data.transitions import Transitions
+from gaussbell.diagnostics.jacobian_spectra import spectrum_of
 from gaussbell.diagnostics.neighbours import NeighbourValues, neighbour_values, successors_of
-from gaussbell.diagnostics.spectra import spectrum_of
 from gaussbell.networks.value_function import network_values
 from gaussbell.numerics.precision import in_double
 from gaussbell.processes.markov_chain import MarkovChain

@@ -1,6 +1,7 @@
 """What a simulator is: all that sampling, Monte-Carlo estimates and policy iteration ask of an environment."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+import inspect
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
@@ -28,7 +29,6 @@ class Paths(NamedTuple):
     next_state: Float[Array, "H N d"]
 
 
-@runtime_checkable
 class Simulator(Protocol):
     """An environment to run policies in: ours, Gymnasium's behind `from_gymnasium`, or your own.
 
@@ -110,13 +110,19 @@ class Simulator(Protocol):
         ...
 
 
+MEMBERS = sorted(name for name in vars(Simulator) if not name.startswith("_"))
+
+
 def read_simulator(env: Any) -> Simulator:
     """The simulator that was given; ValueError, with the remedy, where it is none."""
-    if isinstance(env, Simulator):
+    # Looked up without being asked: to ask whether an environment is stochastic may run it.
+    nothing = object()
+    missing = [name for name in MEMBERS if inspect.getattr_static(env, name, nothing) is nothing]
+    if not missing:
         return env
     raise ValueError(
-        f"env: got {type(env).__name__}, which cannot be simulated; give a gaussbell environment, "
-        "environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
+        f"env: got {type(env).__name__}, which cannot be simulated (it has no {missing[0]}); give a gaussbell "
+        "environment, environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
     )
 
 

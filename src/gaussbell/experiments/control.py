@@ -151,7 +151,9 @@ def environment(problem: str, ending: str | None = None) -> Any:
     return kinds[problem](ending=ending or ("restart" if problem == CART else "end"))
 
 
-def _timed(env: Any, seed: int, sweeps: int, recipe: Recipe | None = None) -> tuple[Any, dict[str, Any]]:
+def _timed(
+    env: gb.environments.Simulator, seed: int, sweeps: int, recipe: Recipe | None = None
+) -> tuple[Any, dict[str, Any]]:
     started = time.perf_counter()
     found = gb.policy_iteration(env, key=seed, sweeps=sweeps, recipe=recipe)
     return found, {

@@ -11,7 +11,7 @@ from gaussbell import diagnostics, records
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.assessment import Assessment
 from gaussbell.diagnostics.held_out import long_targets
-from gaussbell.environments import MountainCar
+from gaussbell.environments import MountainCar, Simulator
 from gaussbell.networks.encodings import number
 from gaussbell.networks.value_function import redrawn, values_at
 from gaussbell.numerics.precision import double_throughout
@@ -40,7 +40,7 @@ def diagnose(
     kept: Evaluation,
     *,
     key: int = 0,
-    env: Any = None,
+    env: Simulator | None = None,
     policy: Any = None,
     landscape: bool = True,
     tell: Callable[[str], None] = lambda _: None,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gaussbell import records
+from gaussbell.environments import Simulator
 from gaussbell.optimise.solution import Solution
 from gaussbell.records.diagnosis import diagnose
 from gaussbell.records.evaluations import Evaluation
@@ -20,7 +21,7 @@ def report_evaluation(
     data: Any,
     *,
     features: Any = None,
-    env: Any = None,
+    env: Simulator | None = None,
     policy: Any = None,
     name: str = "a fit",
     settings: dict[str, Any] | None = None,
