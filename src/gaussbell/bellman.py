@@ -33,7 +33,7 @@ from gaussbell.networks.value_function import FeatureNetwork, network_values, ta
 from gaussbell.numerics.arguments import read_numbers
 from gaussbell.numerics.differential import DifferentialMap, combine
 from gaussbell.numerics.packing import Packing
-from gaussbell.numerics.precision import in_double, is_traced
+from gaussbell.numerics.precision import in_double, is_traced, on_host
 from gaussbell.numerics.triangles import product_triangle
 from gaussbell.optimise.problem import LeastSquaresProblem, Linearisation
 from gaussbell.processes.markov_chain import MarkovChain, SparseMatrix
@@ -244,7 +244,10 @@ def bellman_problem(
 
 
 def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
-    root_weight = jnp.sqrt(data.weight)
+    # On the host where the numbers are there: in JAX each of these small operations is compiled.
+    host = jnp if is_traced(data) else np
+    data = data if is_traced(data) else on_host(data)
+    root_weight = host.sqrt(data.weight)
     successors, discount = data.next_inputs, data.discount
     if data.probability is None:
         successors, discount = successors[:, None], discount[:, None]
@@ -252,14 +255,16 @@ def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
         discount = data.probability * discount
     # The successor of a transition that ends the process may be anything, even NaN: it counts for
     # nothing, but zero times NaN would not.
-    successors = jnp.where((discount == 0)[..., None], data.inputs[:, None], successors)
-    terms = jnp.concatenate([data.inputs[None], jnp.moveaxis(successors, 1, 0)])
+    successors = host.where((discount == 0)[..., None], data.inputs[:, None], successors)
+    terms = host.concatenate([data.inputs[None], host.moveaxis(successors, 1, 0)])
     return BellmanProblem(
         packing=Packing(network),
-        inputs=terms.reshape(-1, terms.shape[-1]),
-        target=root_weight * data.reward,
-        difference=WeightedSums(jnp.concatenate([root_weight[None], -root_weight * discount.T])),
-        semi_gradient=WeightedSums(root_weight[None]),
+        inputs=jnp.asarray(terms.reshape(-1, terms.shape[-1])),
+        target=jnp.asarray(root_weight * data.reward),
+        difference=WeightedSums(
+            jnp.asarray(host.concatenate([root_weight[None], -root_weight * discount.T]))
+        ),
+        semi_gradient=WeightedSums(jnp.asarray(root_weight[None])),
     )
 
 

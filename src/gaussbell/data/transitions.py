@@ -251,7 +251,8 @@ def _actions(name: str, array: Any, shape: tuple[int, ...]) -> Float[Array, "N *
 
 
 def _beside(state: Float[Array, "*rows d"], action: Float[Array, "*rows k"]) -> Float[Array, "*rows d_and_k"]:
-    return jnp.concatenate([state, action], axis=-1)
+    host = np if isinstance(state, np.ndarray) else jnp
+    return host.concatenate([state, action], axis=-1)
 
 
 def check_finite(name: str, array: np.ndarray) -> None:

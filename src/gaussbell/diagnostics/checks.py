@@ -13,6 +13,7 @@ from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.jacobian_spectra import spectrum_of
 from gaussbell.diagnostics.neighbours import NeighbourValues, neighbour_values, successors_of
 from gaussbell.networks.value_function import network_values
+from gaussbell.numerics.compilation import RUN_ONCE
 from gaussbell.numerics.precision import in_double
 from gaussbell.processes.markov_chain import MarkovChain
 
@@ -231,7 +232,7 @@ def check_problem(
     return Checks(out_of_range=out_of_range(values, bounds), **seen)
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**RUN_ONCE)
 def _look(
     problem: BellmanProblem, x: Float[Array, " n"], with_jacobian: bool
 ) -> tuple[Float[Array, " K"], Float[Array, "m n"]]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.numerics.arguments import as_key, read_count, read_numbers
+from gaussbell.numerics.compilation import RUN_ONCE
 from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced
 
 Activation = Callable[[Array], Array]
@@ -81,12 +82,7 @@ class MLP(eqx.Module):
                 f"activation={activation!r}: give a smooth function of an array, for example "
                 "gaussbell.networks.bent_identity or jax.numpy.tanh."
             )
-        keys = jax.random.split(as_key(key), len(sizes) - 1)
-        # Drawn in single precision, which JAX can do in every mode, so a key always means the same weights.
-        self.weights = tuple(
-            jax.random.uniform(k, (fan_in + 1, fan_out), jnp.float32, -1, 1).astype(jnp.float64)
-            for k, (fan_in, fan_out) in zip(keys, itertools.pairwise(sizes), strict=True)
-        )
+        self.weights = _draw_weights(as_key(key), sizes)
         self.activation = activation
 
     @property
@@ -134,3 +130,15 @@ class MLP(eqx.Module):
         for weight in hidden:
             phi = self.activation(phi @ weight[:-1] + weight[-1])
         return (phi @ last[:-1] + last[-1])[..., 0]
+
+
+@eqx.filter_jit(**RUN_ONCE)
+def _draw_weights(
+    key: PRNGKeyArray, sizes: tuple[int, ...]
+) -> tuple[Float[Array, "fan_in_and_one fan_out"], ...]:
+    # Drawn in single precision, which JAX can do in every mode, so a key always means the same weights.
+    keys = jax.random.split(key, len(sizes) - 1)
+    return tuple(
+        jax.random.uniform(k, (fan_in + 1, fan_out), jnp.float32, -1, 1).astype(jnp.float64)
+        for k, (fan_in, fan_out) in zip(keys, itertools.pairwise(sizes), strict=True)
+    )
