@@ -1,26 +1,56 @@
-"""What the documents show must run, and what they state must come from a record."""
+"""What the documents show must run, as users run it, and what they state must come from a record."""
 
 import importlib.util
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from gaussbell.cli import app
 from gaussbell.experiments import control, noise, values
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [ROOT / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+RUNNING = [page for page in [ROOT / "README.md", *PAGES] if "```python" in page.read_text()]
 
 
-def test_python_blocks_of_the_readme_run():
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) >= 4
-    names = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+def docs(name):
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def as_users_run():
+    """The environment of a process without what the tests set: JAX as it comes."""
+    return {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_ENABLE_X64")}
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.stem)
+def test_python_blocks_run(page, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    program = "import warnings\nwarnings.simplefilter('error')\n" + "\n".join(blocks)
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=as_users_run() | cache,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_readme_is_short():
+    assert len(README.encode()) <= 9000
+    assert sum(block.count("\n") for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)) <= 15
 
 
 @pytest.mark.parametrize("experiment", [values, noise], ids=["values", "noise"])
@@ -28,19 +58,19 @@ def test_tables_come_from_the_records(experiment):
     folder = ROOT / "docs" / experiment.__name__.split(".")[-1]
     summary = experiment.summarise(json.loads((folder / "record.json").read_text()))
     assert (folder / "summary.md").read_text() == summary
-    assert summary.strip() in README
+    assert summary.strip() in docs("values")
 
 
 def test_the_table_of_control_comes_from_the_record():
     folder = ROOT / "docs/control"
     summary = control.summarise(json.loads((folder / "record.json").read_text()))
     assert (folder / "summary.md").read_text() == summary
-    assert summary.split("\n\n")[0] in README
+    assert summary.split("\n\n")[0] in docs("control")
 
 
-def test_the_table_of_trust_comes_from_the_record():
+def test_the_table_of_assessments_comes_from_the_record():
     studies = json.loads((ROOT / "docs/diagnostics/quick/verdicts.json").read_text())["studies"]
-    assert studies["trust"]["table"].split("\n\n")[0] in README
+    assert studies["trust"]["table"].split("\n\n")[0] in docs("assessment")
 
 
 def benchmark(name):
@@ -50,31 +80,44 @@ def benchmark(name):
     return module
 
 
-def test_benchmark_tables_come_from_the_records():
-    offline = benchmark("offline").summary(json.loads((ROOT / "docs/bench/offline.json").read_text()))
-    assert offline.strip() in README
-    peers = benchmark("control_peers")
-    assert peers.summary(json.loads((ROOT / "docs/bench/control_peers.json").read_text())).strip() in README
-    costs = benchmark("diagnostics")
-    assert costs.summary(json.loads((ROOT / "docs/bench/diagnostics.json").read_text())).strip() in README
-    reports = benchmark("report")
-    assert reports.summary(json.loads((ROOT / "docs/bench/report.json").read_text())).strip() in README
-    times = benchmark("paper_times")
-    assert times.summary(json.loads((ROOT / "docs/bench/paper_times.json").read_text())).strip() in README
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("offline", "off-policy"),
+        ("control_peers", "control"),
+        ("diagnostics", "assessment"),
+        ("report", "reports"),
+        ("paper_times", "benchmarks"),
+    ],
+)
+def test_benchmark_tables_come_from_the_records(name, page):
+    record = json.loads((ROOT / f"docs/bench/{name}.json").read_text())
+    assert benchmark(name).summary(record).strip() in docs(page)
+
+
+def test_the_table_beside_peers_comes_from_the_record():
     draw = benchmark("draw")
     summary = draw.summary(json.loads((ROOT / "docs/bench/peers.json").read_text()))
     assert (ROOT / "docs/bench/summary.md").read_text() == summary
-    assert summary.strip() in README
+    assert summary.strip() in docs("benchmarks")
+    table = re.search(r"from docs/bench/summary.md.*?-->\n(.*?)\n\n", README, re.DOTALL).group(1)
+    assert set(table.splitlines()) <= set(summary.splitlines()), "the README shows some lines of the record"
     large = draw.large_summary(json.loads((ROOT / "docs/bench/large.json").read_text()))
     assert large.strip() in (ROOT / "DESIGN.md").read_text()
 
 
-def test_commands_in_the_readme_exist():
-    commands = re.findall(r"^    gaussbell ([^#\n]*)", README, re.MULTILINE)
-    assert len(commands) >= 3
-    known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    for command in commands:
-        assert shlex.split(command)[0] in known
+def commands_in(text):
+    return re.findall(r"^    gaussbell ([^#\n]*)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", commands_in(docs("command-line") + docs("reports")))
+def test_commands_in_the_documents_exist_with_their_options(words):
+    arguments = shlex.split(words)
+    names = [arguments[0], *([arguments[1]] if arguments[0] == "evaluate" else [])]
+    told = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "200"})
+    assert told.exit_code == 0, told.output
+    for option in arguments:
+        assert not option.startswith("--") or option in told.output, option
 
 
 def test_make_targets_in_the_documents_exist():
@@ -86,7 +129,13 @@ def test_make_targets_in_the_documents_exist():
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("document", ["README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document):
-    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text()):
-        assert target.startswith("http") or (ROOT / target).exists(), target
+    text = document.read_text()
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        where = document if path == "" else document.parent / path
+        assert target.startswith("http") or where.exists(), target
+        if anchor and where.suffix == ".md":
+            heads = re.findall(r"^#+ (.*)$", where.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,7 +12,7 @@ from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.jacobian_spectra import spectrum_of
 from gaussbell.diagnostics.neighbours import NeighbourValues, neighbour_values, successors_of
 from gaussbell.networks.value_function import network_values
-from gaussbell.numerics.compilation import RUN_ONCE
+from gaussbell.numerics.compilation import compiled_in_haste
 from gaussbell.numerics.precision import in_double
 from gaussbell.processes.markov_chain import MarkovChain
 
@@ -232,7 +231,7 @@ def check_problem(
     return Checks(out_of_range=out_of_range(values, bounds), **seen)
 
 
-@eqx.filter_jit(**RUN_ONCE)
+@compiled_in_haste
 def _look(
     problem: BellmanProblem, x: Float[Array, " n"], with_jacobian: bool
 ) -> tuple[Float[Array, " K"], Float[Array, "m n"]]:

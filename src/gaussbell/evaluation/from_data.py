@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -14,7 +13,7 @@ from gaussbell.diagnostics.assessment import judge, judge_chain
 from gaussbell.diagnostics.checks import check_problem
 from gaussbell.networks.mlp import MLP
 from gaussbell.networks.value_function import without_features
-from gaussbell.numerics.compilation import RUN_ONCE
+from gaussbell.numerics.compilation import compiled_in_haste
 from gaussbell.numerics.precision import as_double, callers_dtype, in_double, is_traced
 from gaussbell.optimise.problem import Linearisation
 from gaussbell.optimise.solution import Solution
@@ -127,7 +126,7 @@ def pose(
     return Posed(problem, start, _default_solver(problem, start) if solver is None else solver, tolerance)
 
 
-@eqx.filter_jit(**RUN_ONCE)
+@compiled_in_haste
 def _prepare(problem: BellmanProblem, network: Any, scale_output: bool):
     """The problem to solve, the vector to start from and a tolerance: many small operations, so compiled."""
     if scale_output:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.numerics.arguments import as_key, read_count, read_numbers
-from gaussbell.numerics.compilation import RUN_ONCE
+from gaussbell.numerics.compilation import compiled_in_haste
 from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced
 
 Activation = Callable[[Array], Array]
@@ -132,7 +132,7 @@ class MLP(eqx.Module):
         return (phi @ last[:-1] + last[-1])[..., 0]
 
 
-@eqx.filter_jit(**RUN_ONCE)
+@compiled_in_haste
 def _draw_weights(
     key: PRNGKeyArray, sizes: tuple[int, ...]
 ) -> tuple[Float[Array, "fan_in_and_one fan_out"], ...]:

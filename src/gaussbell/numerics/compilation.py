@@ -1,16 +1,37 @@
-"""Compiled programs kept on disk, so that the first call of a new process need not compile them again."""
+"""Time to the first result: programs that are compiled in haste, and programs that are kept on disk."""
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 
-RUN_ONCE: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 0}}
-"""For `filter_jit` of programs that run once or twice: they are compiled in half the time, and run slower."""
+from gaussbell.numerics.precision import is_traced
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MOST_BYTES = 256 * 2**20
 """How much of the disk kept programs may take; the oldest ones go first."""
+
+
+def compiled_in_haste(function: Callable[P, T]) -> Callable[P, T]:
+    """A program that runs once or twice: compiled without optimisations, in half the time.
+
+    Inside another program it is a part of that one.
+    """
+    compiled = eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        inside = is_traced((args, kwargs)) or is_traced(jnp.zeros(()))
+        return function(*args, **kwargs) if inside else compiled(*args, **kwargs)
+
+    return wrapper
 
 
 def keep_compiled(folder: Path | str | None = None, *, max_bytes: int = MOST_BYTES) -> Path:

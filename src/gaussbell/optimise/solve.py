@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gaussbell.numerics.arguments import read_count, read_numbers
-from gaussbell.numerics.compilation import RUN_ONCE
+from gaussbell.numerics.compilation import compiled_in_haste
 from gaussbell.numerics.precision import as_double, callers_dtype, in_double, is_traced, numbers_as_arrays
 from gaussbell.optimise.problem import LeastSquaresProblem
 from gaussbell.optimise.solution import History, Solution, SolveInterrupted, Status
@@ -250,7 +250,7 @@ def _read(problem: LeastSquaresProblem, solver: Any, x: Any, tolerance: Any, pat
     return *as_double((problem, numbers_as_arrays(solver), x)), limits
 
 
-@eqx.filter_jit(**RUN_ONCE)
+@compiled_in_haste
 def _start(problem, solver, x, limits: Limits, capacity: int, keep_parameters: bool):
     """The run before its first step, and the first entry of its history."""
     state = solver.init(problem, x)
@@ -365,7 +365,7 @@ def _all_finite(state: State):
     return jnp.isfinite(state.loss) & jnp.isfinite(state.gradient).all()
 
 
-@eqx.filter_jit(**RUN_ONCE)
+@compiled_in_haste
 def _restore(problem: LeastSquaresProblem, x: Float[Array, " n"]):
     return problem.restore(x)
 
