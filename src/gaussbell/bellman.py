@@ -218,9 +218,10 @@ def bellman_problem(
 ) -> BellmanProblem:
     """The least-squares problem of fitting `network` to a Bellman equation.
 
-    Arguments: `data`, transitions, or a chain with `features` (K, d), a row of input for each state
-    (default: the state's number, 1 to K); `weight` (K,), how much each state of a chain counts
-    (default: its stationary probability).
+    Args:
+        data: Transitions, or a chain with `features` (K, d), a row of input for each state (default: the
+            state's number, 1 to K).
+        weight: (K,), how much each state of a chain counts (default: its stationary probability).
     """
     fitted = without_features(network)
     if isinstance(data, Transitions):

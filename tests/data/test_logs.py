@@ -60,7 +60,7 @@ def test_logs_agree_with_simulation():
 
 
 def test_messages_of_a_log():
-    with pytest.raises(ValueError, match="reward: 1 of 2 rows hold NaN or infinity"):
+    with pytest.raises(ValueError, match="reward: 1 of 2 hold NaN or infinity"):
         gb.Log(np.zeros((2, 1)), [0, 0], [np.nan, 0.0], np.zeros((2, 1)))
     with pytest.raises(ValueError, match="action: 3 rows; there are 2 states"):
         gb.Log(np.zeros((2, 1)), [0, 0, 1], [0.0, 0.0], np.zeros((2, 1)))

@@ -88,7 +88,7 @@ def test_q_factors_append_the_action():
         ({"reward": np.zeros(2)}, "reward: shape"),
         (
             {"reward": [0.0, np.nan, np.nan]},
-            r"reward: 2 of 3 rows hold NaN or infinity \(the first is row 1\)",
+            r"reward: 2 of 3 hold NaN or infinity \(the first is number 1\)",
         ),
         ({"state": np.full((3, 2), np.inf)}, "state: 3 of 3"),
         ({"next_state": np.full((3, 2), np.nan)}, "next_state: 3 of 3"),

@@ -217,10 +217,11 @@ def showing_cells(name: str) -> Iterator[Callable[[Any], None]]:
 def _time_left(elapsed: float, done: float, left: float) -> str:
     """How long the cells that are left will take, by those done in this run; both in seconds of one core.
 
-    >>> _time_left(600, 1_000, 200_000), _time_left(600, 1_000, 10_000), _time_left(20, 30, 60)
-    ('about 33 h left', 'about 100 min left', 'about 40 s left')
-    >>> _time_left(5, 2, 1000)  # too little to tell from
-    ''
+    Example:
+        >>> _time_left(600, 1_000, 200_000), _time_left(600, 1_000, 10_000), _time_left(20, 30, 60)
+        ('about 33 h left', 'about 100 min left', 'about 40 s left')
+        >>> _time_left(5, 2, 1000)  # too little to tell from
+        ''
     """
     if left <= 0 or done < min(0.05 * (done + left), 60):
         return ""

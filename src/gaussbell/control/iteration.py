@@ -50,17 +50,22 @@ def policy_iteration(
     Ctrl-C raises IterationInterrupted with the best policy so far; an environment that fails on the way ends
     the iteration with a status.
 
-    Arguments: `env`, with actions from a finite set: ours, or `environments.from_gymnasium(...)`; `network`,
-    for a state with the action's number appended, from whose weights it starts, or a function from a key that
-    draws one; by default two layers of 10 units behind `env.features`; a plain MLP gets the scaled state and
-    action, any other network is taken as it is (`PerAction` for one output an action); `sweeps`, at most;
-    `task`, by default the environment's own; `recipe`, by default that of `control.default_recipe`;
-    `on_sweep`, called after each sweep.
+    Args:
+        env: With actions from a finite set: ours, or `environments.from_gymnasium(...)`.
+        network: For a state with the action's number appended, from whose weights it starts, or a function
+            from a key that draws one; by default two layers of 10 units behind `env.features`; a plain MLP
+            gets the scaled state and action, any other network is taken as it is (`PerAction` for one output
+            an action).
+        sweeps: At most.
+        task: By default the environment's own.
+        recipe: By default that of `control.default_recipe`.
+        on_sweep: Called after each sweep.
 
-    >>> import gaussbell as gb
-    >>> found = gb.policy_iteration(gb.environments.CartPole(), sweeps=1)
-    >>> found.status.name, found.policy([0.0, 0.0, 0.1, 0.0]) in (0, 1)
-    ('OUT_OF_SWEEPS', True)
+    Example:
+        >>> import gaussbell as gb
+        >>> found = gb.policy_iteration(gb.environments.CartPole(), sweeps=1)
+        >>> found.status.name, found.policy([0.0, 0.0, 0.1, 0.0]) in (0, 1)
+        ('OUT_OF_SWEEPS', True)
     """
     run = _Run(env, network, task, recipe, as_key(key), read_count("sweeps", sweeps, 1), on_sweep)
     try:

@@ -14,11 +14,14 @@ from gaussbell.optimise.solvers import GaussNewton, LevenbergMarquardt, Solver
 class Evaluation(eqx.Module):
     """How each policy is evaluated.
 
-    Arguments: `solver` and `max_steps`, of each fit; `persistent`, whether a fit starts from the network of
-    the sweep before, or transient, from fresh weights; `tolerance`, as in `evaluate`; `epsilon`, of epsilon-soft
-    evaluation: the probability that a later action is random. A policy that never fails has the same value
-    everywhere, and the next one, greedy in a flat Q, may do anything; an epsilon-soft Q still tells safe from
-    risky.
+    Args:
+        solver, max_steps: Of each fit.
+        persistent: Whether a fit starts from the network of the sweep before, or transient, from fresh
+            weights.
+        tolerance: As in `evaluate`.
+        epsilon: Of epsilon-soft evaluation: the probability that a later action is random. A policy that
+            never fails has the same value everywhere, and the next one, greedy in a flat Q, may do anything;
+            an epsilon-soft Q still tells safe from risky.
     """
 
     solver: Solver = LevenbergMarquardt()
@@ -54,10 +57,13 @@ class Always(eqx.Module):
 class Recipe(NamedTuple):
     """The choices of policy iteration: data, evaluation, acceptance, and roll-outs after each sweep.
 
-    Arguments: `data`, Replay or Fresh; `evaluation`; `acceptance`, NotWorse or Always; `rollouts`, how many
-    after each sweep; `stops`, whether a confirmed policy ends the iteration; `attempt`, after how many sweeps
-    an unsolved run starts over, with fresh weights and none of the data: what goes wrong early lives on in
-    what was visited, and most runs need few sweeps.
+    Args:
+        data: Replay or Fresh; `evaluation`.
+        acceptance: NotWorse or Always.
+        rollouts: How many after each sweep.
+        stops: Whether a confirmed policy ends the iteration.
+        attempt: After how many sweeps an unsolved run starts over, with fresh weights and none of the data:
+            what goes wrong early lives on in what was visited, and most runs need few sweeps.
     """
 
     data: Any = Replay()

@@ -25,10 +25,12 @@ from gaussbell.simulation.sampling import sample_transitions
 class Fresh(eqx.Module):
     """Transitions simulated anew for each policy, from the states of a sampler: Algorithm 2, and n-step ones.
 
-    Arguments: `states`, a sampler; `n_step`, a whole number or a LambdaReturn: after the first action the
-    evaluated policy is followed; `every_action`, whether each state is tried with all actions or with one
-    drawn at random; `once`, whether the states are drawn once and for all; `successors`, how many paths a
-    transition averages, where the process is stochastic.
+    Args:
+        states: A sampler.
+        n_step: A whole number or a LambdaReturn: after the first action the evaluated policy is followed.
+        every_action: Whether each state is tried with all actions or with one drawn at random.
+        once: Whether the states are drawn once and for all.
+        successors: How many paths a transition averages, where the process is stochastic.
     """
 
     states: Any
@@ -68,12 +70,14 @@ class Replay(eqx.Module):
     with the other actions too. Where the state cannot be set, all come from playing: the roll-outs, and
     episodes of the policy with random actions mixed in.
 
-    Arguments: `first` and `more`, how many states of the box are tried before the first sweep and before each
-    other one; `visited`, how many states of the last roll-outs are tried with the actions not taken;
-    `transitions_per_fit`; `paths`, how many further transitions go `ahead` steps along the roll-outs
-    of the evaluated policy, at no cost (single steps say which action is better, paths how good it all is);
-    `explored`, where the state cannot be set, how many steps are played before each sweep, with random
-    actions with probability `explore`.
+    Args:
+        first, more: How many states of the box are tried before the first sweep and before each other one.
+        visited: How many states of the last roll-outs are tried with the actions not taken;
+            `transitions_per_fit`.
+        paths: How many further transitions go `ahead` steps along the roll-outs of the evaluated policy, at
+            no cost (single steps say which action is better, paths how good it all is).
+        explored: Where the state cannot be set, how many steps are played before each sweep, with random
+            actions with probability `explore`.
     """
 
     first: int = 200

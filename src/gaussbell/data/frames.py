@@ -18,16 +18,18 @@ SCALARS = ("reward", "discount", "weight", "terminated", "truncated", "episode")
 def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) -> Log:
     """Logged steps from a pandas or polars frame, a PyArrow table, or a dictionary of columns.
 
-    Arguments: `actions`, the set of legal actions: needed for off-policy evaluation; `columns`, where names
-    differ from ours: one column's name or a list of them, for example state=["x", "v"], reward="r". Without
-    columns for `next_state` the next row's state is taken; the last step of an episode is then dropped unless
-    it is terminated.
+    Args:
+        actions: The set of legal actions: needed for off-policy evaluation.
+        columns: Where names differ from ours: one column's name or a list of them, for example state=["x",
+            "v"], reward="r". Without columns for `next_state` the next row's state is taken; the last step of
+            an episode is then dropped unless it is terminated.
 
-    >>> import gaussbell as gb
-    >>> table = {"x": [0.0, 1.0], "push": [0, 1], "r": [1.0, 0.0], "terminated": [False, True]}
-    >>> log = gb.datasets.from_frame(table, state="x", action="push", reward="r")
-    >>> log.next_state[0].tolist(), log.terminated.tolist()
-    ([1.0], [False, True])
+    Example:
+        >>> import gaussbell as gb
+        >>> table = {"x": [0.0, 1.0], "push": [0, 1], "r": [1.0, 0.0], "terminated": [False, True]}
+        >>> log = gb.datasets.from_frame(table, state="x", action="push", reward="r")
+        >>> log.next_state[0].tolist(), log.terminated.tolist()
+        ([1.0], [False, True])
     """
     arrays = _read_arrays(frame, columns)
     if "discount" in arrays:
@@ -45,10 +47,11 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
 def transitions_from_frame(frame: Any, **columns: Any) -> Transitions:
     """Transitions, with a column `discount`, from the same kinds of tables.
 
-    >>> import gaussbell as gb
-    >>> table = {"state": [0.0, 1.0], "reward": [1.0, 0.0], "next_state": [1.0, 0.0], "discount": [0.9, 0.9]}
-    >>> len(gb.datasets.transitions_from_frame(table))
-    2
+    Example:
+        >>> import gaussbell as gb
+        >>> table = {"state": [0.0, 1.0], "reward": [1.0, 0.0], "next_state": [1.0, 0.0], "discount": [0.9, 0.9]}
+        >>> len(gb.datasets.transitions_from_frame(table))
+        2
     """
     arrays = _read_arrays(frame, columns)
     for name in ("discount", "next_state"):

@@ -15,12 +15,14 @@ class LambdaReturn(eqx.Module):
     The sum is thinned to `terms` numbers of steps with equal shares, at the quantiles of that distribution;
     each residual then has `terms` successors, and still holds for the true value.
 
-    Arguments: `lambda_`, between 0 and 1: the mean number of steps is 1 / (1 - lambda_); `terms`, how many numbers
-    of steps stand for all.
+    Args:
+        lambda_: Between 0 and 1: the mean number of steps is 1 / (1 - lambda_).
+        terms: How many numbers of steps stand for all.
 
-    >>> import gaussbell as gb
-    >>> gb.LambdaReturn(0.9, terms=4).horizons().tolist()
-    [2, 5, 10, 20]
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.LambdaReturn(0.9, terms=4).horizons().tolist()
+        [2, 5, 10, 20]
     """
 
     lambda_: float = 0.98

@@ -31,14 +31,17 @@ class Log(eqx.Module):
     steps after which only the recording stopped, at a time limit for instance: the value goes on, and the
     successor's is asked of the network. The last step of the data counts as truncated.
 
-    Arguments: `state` and `next_state` (N, d), `action` (N,) or (N, k), `reward` (N,), `terminated` and
-    `truncated` (N,), `episode` (N,), the number of each step's episode; by default an episode ends where a
-    step is terminated or truncated; `actions`, the set of legal actions, if it is known.
+    Args:
+        state, next_state: (N, d), `action` (N,) or (N, k), `reward` (N,), `terminated` and `truncated` (N,),
+            `episode` (N,), the number of each step's episode; by default an episode ends where a step is
+            terminated or truncated.
+        actions: The set of legal actions, if it is known.
 
-    >>> import gaussbell as gb
-    >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
-    >>> log.transitions(discount=0.5, n_step=2).reward.tolist()
-    [2.0, 2.0]
+    Example:
+        >>> import gaussbell as gb
+        >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
+        >>> log.transitions(discount=0.5, n_step=2).reward.tolist()
+        [2.0, 2.0]
     """
 
     state: Float[np.ndarray, "N d"]
@@ -108,10 +111,11 @@ class Log(eqx.Module):
     def to_frame(self) -> Any:
         """The log as a pandas DataFrame, a row a step, with the columns that `datasets.from_frame` reads.
 
-        >>> import gaussbell as gb
-        >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
-        >>> log.to_frame().columns.tolist()[:4]
-        ['state_0', 'action', 'reward', 'next_state_0']
+        Example:
+            >>> import gaussbell as gb
+            >>> log = gb.Log([[0.0], [1.0]], [0, 1], [1.0, 2.0], [[1.0], [2.0]], terminated=[False, True])
+            >>> log.to_frame().columns.tolist()[:4]
+            ['state_0', 'action', 'reward', 'next_state_0']
         """
         try:
             import pandas  # noqa: PLC0415 - only here

@@ -1,4 +1,4 @@
-"""Transitions: sampled steps of a process, one a row."""
+"""Transitions: sampled steps of a process."""
 
 from typing import Any
 
@@ -20,21 +20,24 @@ class Transitions(eqx.Module):
         residual_i = f(state_i) - reward_i - sum_m probability_im discount_im f(next_state_im)
 
     For Q-factors give `action` and `next_action`, the policy's choice in `next_state`; they are appended
-    to the states as further inputs of the network. If the process or the policy is random, a single drawn
-    successor biases the fit towards smooth values: give several, drawn independently from the same state, or
+    to the states as further inputs of the network. If the process or the policy is stochastic, a
+    single drawn successor has double-sampling bias towards smooth values: give several, drawn independently from the same state, or
     all of them with their probabilities.
 
-    Arguments: `state` (N, d), `reward` (N,), `next_state` (N, d), or (N, M, d) for M successors; `discount` a
-    number, (N,) or (N, M), 0 where the process ends (truncation is not an end); `weight` (N,) how much
-    each row counts, by default the same, scaled to sum to one; `action` (N,) or (N, k) and `next_action`
-    likewise, or (N, M) or (N, M, k); `probability` (N, M) of the successors, by default equal. With M
-    successors `reward` may be (N, M) too: what counts is its mean. Where `discount` is 0, `next_state` and
-    `next_action` are not read and may be NaN.
+    Args:
+        state: (N, d), `reward` (N,), `next_state` (N, d), or (N, M, d) for M successors; `discount` a number,
+            (N,) or (N, M), 0 where the process ends (truncation is not an end).
+        weight: (N,) how much each transition counts, by default the same, scaled to sum to one.
+        action: (N,) or (N, k) and `next_action` likewise, or (N, M) or (N, M, k).
+        probability: (N, M) of the successors, by default equal. With M successors `reward` may be (N, M) too:
+            what counts is its mean. Where `discount` is 0, `next_state` and `next_action` are not read and
+            may be NaN.
 
-    >>> import gaussbell as gb
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
-    >>> len(data), data.weight.tolist()
-    (2, [0.5, 0.5])
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> len(data), data.weight.tolist()
+        (2, [0.5, 0.5])
     """
 
     state: Float[Array, "N d"]
@@ -83,7 +86,7 @@ class Transitions(eqx.Module):
 
     @property
     def num_successors(self) -> int:
-        """How many successors each row has."""
+        """How many successors each state has."""
         return 1 if self.probability is None else self.probability.shape[1]
 
     def __len__(self) -> int:
@@ -102,24 +105,26 @@ class Transitions(eqx.Module):
         return _beside(self.next_state, self.next_action)
 
     def take(self, rows: Any) -> "Transitions":
-        """Some of the rows, by their numbers.
+        """Some of the transitions, by their numbers.
 
-        >>> import gaussbell as gb
-        >>> gb.Transitions([[0.0], [1.0]], [1.0, 2.0], [[1.0], [0.0]]).take([1]).reward.tolist()
-        [2.0]
+        Example:
+            >>> import gaussbell as gb
+            >>> gb.Transitions([[0.0], [1.0]], [1.0, 2.0], [[1.0], [0.0]]).take([1]).reward.tolist()
+            [2.0]
         """
         given = {name: value for name, value in vars(self).items() if value is not None}
         return Transitions(**{name: np.asarray(value)[np.asarray(rows)] for name, value in given.items()})
 
     @staticmethod
     def join(*parts: "Transitions") -> "Transitions":
-        """The rows of all parts, each row counting the same; those with fewer successors get improbable ones.
+        """The transitions of all parts, each counting the same; those with fewer successors get improbable ones.
 
-        >>> import gaussbell as gb
-        >>> one = gb.Transitions([[0.0]], [1.0], [[1.0]])
-        >>> two = gb.Transitions([[0.0]], [1.0], [[[1.0], [2.0]]])
-        >>> gb.Transitions.join(one, two).probability.tolist()
-        [[1.0, 0.0], [0.5, 0.5]]
+        Example:
+            >>> import gaussbell as gb
+            >>> one = gb.Transitions([[0.0]], [1.0], [[1.0]])
+            >>> two = gb.Transitions([[0.0]], [1.0], [[[1.0], [2.0]]])
+            >>> gb.Transitions.join(one, two).probability.tolist()
+            [[1.0, 0.0], [0.5, 0.5]]
         """
         count = max(part.num_successors for part in parts)
         wide = [part._widened(count) for part in parts]
@@ -132,7 +137,7 @@ class Transitions(eqx.Module):
         )
 
     def _widened(self, count: int) -> dict[str, Any]:
-        """All fields but the weights, with `count` successors a row, the added ones of probability zero."""
+        """All fields but the weights, with `count` successors each, the added ones of probability zero."""
         fields = {name: value for name, value in vars(self).items() if name != "weight"}
         if count == 1:
             return fields
@@ -146,15 +151,16 @@ class Transitions(eqx.Module):
         return fields
 
     def reweighted(self, weight: Any) -> "Transitions":
-        """The same rows, each counting as `weight` (N,) says."""
+        """The same transitions, each counting as `weight` (N,) says."""
         return eqx.tree_at(lambda data: data.weight, self, _column("weight", weight, len(self)))
 
     def count_duplicates(self) -> int:
-        """How many rows repeat the inputs of an earlier one.
+        """How many transitions repeat the inputs of an earlier one.
 
-        >>> import gaussbell as gb
-        >>> gb.Transitions([[0.0], [0.0], [1.0]], [1, 1, 0], [[1.0], [1.0], [0.0]]).count_duplicates()
-        1
+        Example:
+            >>> import gaussbell as gb
+            >>> gb.Transitions([[0.0], [0.0], [1.0]], [1, 1, 0], [[1.0], [1.0], [0.0]]).count_duplicates()
+            1
         """
         return len(self) - len(np.unique(np.asarray(self.inputs), axis=0))
 
@@ -189,12 +195,12 @@ class Transitions(eqx.Module):
             discount = discount[:, None]  # one for all successors of a row
         if discount.shape not in ((), shape, (shape[0], 1)):
             raise ValueError(
-                f"discount: shape {discount.shape}; give one number, or one for each of {shape[0]} rows."
+                f"discount: shape {discount.shape}; give one number, or one for each of {shape[0]} transitions."
             )
         return jnp.broadcast_to(discount, shape)
 
     def _check_numbers(self, weight: Float[Array, " N"]) -> None:
-        # In NumPy: in JAX each small operation would be compiled anew for every number of rows.
+        # In NumPy: in JAX each small operation would be compiled anew for every number of transitions.
         given = {name: np.asarray(value) for name, value in vars(self).items() if value is not None}
         discount, counts = given["discount"], np.asarray(weight)
         for name in ("state", "reward", "action"):
@@ -259,6 +265,6 @@ def check_finite(name: str, array: np.ndarray) -> None:
     bad = np.asarray(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
     if bad.any():
         raise ValueError(
-            f"{name}: {int(bad.sum())} of {len(bad)} rows hold NaN or infinity (the first is row "
+            f"{name}: {int(bad.sum())} of {len(bad)} hold NaN or infinity (the first is number "
             f"{int(np.argmax(bad))}); remove or repair them."
         )

@@ -215,19 +215,24 @@ def assess(
     references: nearest-neighbour averagers, believed as far as values are reward-grounded, and Gaussian-process
     TD (GPTD) where they are not. What neither can see are rewards that no transition has met.
 
-    Arguments: `solution`, or its network; `data`, what it was fitted to; `env` and `policy`, a simulator;
-    `held_out`, transitions that no fit has seen; `features` (K, d), the inputs of a chain's states; `states`, a
-    function of a number and a key that draws the states that count, by default uniformly from the
-    environment's box, or from between the samples.
+    Args:
+        solution: Or its network.
+        data: What it was fitted to.
+        env, policy: A simulator.
+        held_out: Transitions that no fit has seen.
+        features: (K, d), the inputs of a chain's states.
+        states: A function of a number and a key that draws the states that count, by default uniformly from
+            the environment's box, or from between the samples.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> data = gb.sample_transitions(car, car.along_velocity, 50)
-    >>> network = gb.MLP((2, 10, 10, 1))  # or what `evaluate` returned
-    >>> by_data = gb.assess(network, data)
-    >>> by_simulator = gb.assess(network, data, env=car, policy=car.along_velocity)
-    >>> by_data.trusted, by_simulator.trusted, by_data.per_state(data.state[:3]).shape
-    (False, False, (3,))
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> data = gb.sample_transitions(car, car.along_velocity, 50)
+        >>> network = gb.MLP((2, 10, 10, 1))  # or what `evaluate` returned
+        >>> by_data = gb.assess(network, data)
+        >>> by_simulator = gb.assess(network, data, env=car, policy=car.along_velocity)
+        >>> by_data.trusted, by_simulator.trusted, by_data.per_state(data.state[:3]).shape
+        (False, False, (3,))
     """
     network = solution.network if isinstance(solution, Solution) else solution
     status = solution.status if isinstance(solution, Solution) else None

@@ -195,12 +195,13 @@ def check(
 
     `evaluate` makes all but the rank: to compile a Jacobian takes half a second.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> data = gb.sample_transitions(car, car.along_velocity, 100)
-    >>> seen = gb.diagnostics.check(gb.MLP((2, 10, 10, 1)), data)
-    >>> seen.num_parameters, seen.num_transitions, seen.reward_grounded < 0.1
-    (151, 100, True)
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> data = gb.sample_transitions(car, car.along_velocity, 100)
+        >>> seen = gb.diagnostics.check(gb.MLP((2, 10, 10, 1)), data)
+        >>> seen.num_parameters, seen.num_transitions, seen.reward_grounded < 0.1
+        (151, 100, True)
     """
     problem = bellman_problem(network, data, features=features, weight=weight)
     return check_problem(problem, problem.pack(network), data, with_rank=True)

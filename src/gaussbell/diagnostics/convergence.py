@@ -12,11 +12,12 @@ def order_of_convergence(errors: Any, *, floor: float, pairs: int = 4) -> float:
     are above `floor` (where rounding takes over) and fall. NaN with fewer than two such pairs. One is
     linear convergence, two is quadratic.
 
-    >>> from gaussbell.diagnostics import order_of_convergence
-    >>> round(order_of_convergence([1e-1, 1e-2, 1e-4, 1e-8], floor=1e-14), 3)
-    2.0
-    >>> round(order_of_convergence([0.5**k for k in range(20)], floor=1e-14), 3)
-    1.0
+    Example:
+        >>> from gaussbell.diagnostics import order_of_convergence
+        >>> round(order_of_convergence([1e-1, 1e-2, 1e-4, 1e-8], floor=1e-14), 3)
+        2.0
+        >>> round(order_of_convergence([0.5**k for k in range(20)], floor=1e-14), 3)
+        1.0
     """
     errors = np.asarray(errors, float)
     before, after = errors[:-1], errors[1:]

@@ -1,7 +1,7 @@
-"""The smooth value that explains the rows, with its own doubt: a second opinion for rows far apart.
+"""Gaussian-process TD (GPTD): the smooth value that explains the data, with its own uncertainty.
 
-A Gaussian process over value functions, conditioned on what the rows say of them: that
-v(s) - discount v(s') is the reward. Unlike chains of neighbours it needs no row near each successor, since it
+A Gaussian process over value functions, conditioned on what transitions say of them: that
+v(s) - discount v(s') is the reward. Unlike chains of neighbours it needs no sample near each successor, since it
 uses how values change from s to s'. How smooth it is, the likelihood of the rewards decides.
 """
 
@@ -17,7 +17,7 @@ from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.neighbours import spread_of, successors_of
 
 MOST_POINTS = 2000
-"""Inputs and successors together; of more rows some are drawn."""
+"""Inputs and successors together; of more transitions some are drawn."""
 LENGTHS = (0.3, 1.0, 3.0)
 """How far values keep their shape, in standard deviations of the inputs."""
 NOISES = (1e-8, 1e-2)
@@ -26,7 +26,7 @@ LEVEL = 100.0
 """The prior variance of the level of values, where that of their shape is 1: levels are free."""
 
 
-class SmoothValue(NamedTuple):
+class GPTDValue(NamedTuple):
     """A posterior over values: call it with inputs (K, d) for the means and standard deviations there."""
 
     points: Float[np.ndarray, "M d"]
@@ -46,15 +46,16 @@ class SmoothValue(NamedTuple):
         return cross @ self.solution, np.sqrt(self.variance * left)
 
 
-def gptd(data: Transitions) -> SmoothValue:
-    """The posterior over values after seeing the rows.
+def gptd(data: Transitions) -> GPTDValue:
+    """The posterior over values given the transitions.
 
-    >>> import gaussbell as gb, numpy
-    >>> s = numpy.linspace(0, 1, 20)[:, None]
-    >>> data = gb.Transitions(s, 1 - 0.9 * s[:, 0] / 2 - s[:, 0] * 0.1, s / 2, discount=0.9)
-    >>> mean, doubt = gb.diagnostics.gptd(data)([[0.25], [3.0]])
-    >>> bool(doubt[0] < 0.1 < doubt[1])
-    True
+    Example:
+        >>> import gaussbell as gb, numpy
+        >>> s = numpy.linspace(0, 1, 20)[:, None]
+        >>> data = gb.Transitions(s, 1 - 0.9 * s[:, 0] / 2 - s[:, 0] * 0.1, s / 2, discount=0.9)
+        >>> mean, doubt = gb.diagnostics.gptd(data)([[0.25], [3.0]])
+        >>> bool(doubt[0] < 0.1 < doubt[1])
+        True
     """
     scale = spread_of(data)
     rows = _some(len(data), MOST_POINTS // (1 + data.num_successors))
@@ -80,7 +81,7 @@ def gptd(data: Transitions) -> SmoothValue:
             variance = max(float(reward @ solution) / count, np.finfo(float).tiny)
             likelihood = -0.5 * count * np.log(variance) - np.log(np.diag(factor)).sum()
             if likelihood > best[0]:
-                found = SmoothValue(points, coefficients, level, factor, solution, variance, length, scale)
+                found = GPTDValue(points, coefficients, level, factor, solution, variance, length, scale)
                 best = (likelihood, found)
     return best[1]
 

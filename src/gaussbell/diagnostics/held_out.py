@@ -38,8 +38,13 @@ class HeldOutPaths:
         f(s) - R_h - discount^h f(s_h) = error(s) - discount^h error(s_h)
 
     If the process or the policy is random, a second, independent path from each state keeps the noise out of
-    the mean square. Arguments: `count`, how many states; `states`, a function of a number and a key that
-    draws them, by default uniformly from the environment's box; `paths`, how many are averaged on each side.
+    the mean square.
+
+    Args:
+        count: How many states.
+        states: A function of a number and a key that draws them, by default uniformly from the environment's
+            box.
+        paths: How many are averaged on each side.
     """
 
     def __init__(

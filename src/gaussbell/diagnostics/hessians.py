@@ -42,7 +42,7 @@ class Curvature(NamedTuple):
     """The largest and the smallest eigenvalues of the true Hessian, in falling order.
 
     `floor` is the accuracy they are known to: where the matrix is not formed, the smallest ones are those
-    seen on the space of a hundred products. Where the residual is not quite zero, directions that no row
+    seen on the space of a hundred products. Where the residual is not quite zero, directions that no sample
     depends on have a curvature near zero of either sign.
     """
 
@@ -62,12 +62,13 @@ def hessian_product(
 ) -> Callable[[Any], Float[Array, " n"]]:
     """The function h -> H h of the true Hessian: one derivative of the gradient along h, no matrix.
 
-    >>> import gaussbell as gb, numpy
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
-    >>> network = gb.MLP((1, 3, 1), key=0)
-    >>> product, h = gb.diagnostics.hessian_product(network, data), numpy.arange(10.0)
-    >>> bool(numpy.allclose(product(h), gb.diagnostics.hessian_terms(network, data).hessian @ h, rtol=1e-5))
-    True
+    Example:
+        >>> import gaussbell as gb, numpy
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> network = gb.MLP((1, 3, 1), key=0)
+        >>> product, h = gb.diagnostics.hessian_product(network, data), numpy.arange(10.0)
+        >>> bool(numpy.allclose(product(h), gb.diagnostics.hessian_terms(network, data).hessian @ h, rtol=1e-5))
+        True
     """
     problem, x = _problem(network, data, features)
 
@@ -96,11 +97,12 @@ def curvature(
 ) -> Curvature:
     """The `count` largest and smallest eigenvalues of the true Hessian, by Lanczos where it is large.
 
-    >>> import gaussbell as gb
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
-    >>> found = gb.diagnostics.curvature(gb.MLP((1, 3, 1), key=0), data)
-    >>> found.largest.shape, bool(found.largest[0] > 0)
-    ((3,), True)
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> found = gb.diagnostics.curvature(gb.MLP((1, 3, 1), key=0), data)
+        >>> found.largest.shape, bool(found.largest[0] > 0)
+        ((3,), True)
     """
     problem, x = _problem(network, data, features)
     size = len(x)
@@ -151,8 +153,9 @@ def second_order_share(
 ) -> Float[np.ndarray, " T"]:
     """How much of the Hessian Gauss-Newton leaves out, at each step of a run: |second term| / |H|.
 
-    Arguments: `parameters` (T, n), as `evaluate(..., solver=..., keep_parameters=True)` keeps them in
-    `solution.history.parameters`; norms are Frobenius'.
+    Args:
+        parameters: (T, n), as `evaluate(..., solver=..., keep_parameters=True)` keeps them in
+            `solution.history.parameters`; norms are Frobenius'.
     """
     problem, _ = _problem(network, data, features)
 

@@ -19,10 +19,11 @@ class Spectrum(NamedTuple):
 
     `floor` is where rounding takes over: smaller values are not told from zero.
 
-    >>> import numpy, gaussbell as gb
-    >>> seen = gb.diagnostics.Spectrum(numpy.array([2.0, 1.0, 0.0]), rows=3, parameters=5, floor=1e-12)
-    >>> seen.rank, seen.has_full_rank, seen.condition
-    (2, False, inf)
+    Example:
+        >>> import numpy, gaussbell as gb
+        >>> seen = gb.diagnostics.Spectrum(numpy.array([2.0, 1.0, 0.0]), rows=3, parameters=5, floor=1e-12)
+        >>> seen.rank, seen.has_full_rank, seen.condition
+        (2, False, inf)
     """
 
     values: Float[np.ndarray, " k"]
@@ -37,7 +38,7 @@ class Spectrum(NamedTuple):
 
     @property
     def has_full_rank(self) -> bool:
-        """Are the rows independent? Only then has every critical point zero residual."""
+        """Are the rows of the Jacobian independent? Only then has every critical point zero residual."""
         return self.rank == self.rows
 
     @property
@@ -49,7 +50,7 @@ class Spectrum(NamedTuple):
 
     @property
     def effective_rank(self) -> float:
-        """The exponential of the entropy of the values: how many directions the rows really span.
+        """The exponential of the entropy of the values: how many directions the samples really span.
 
         Rows that nearly repeat each other count once ("sufficiently unique samples").
         """
@@ -101,16 +102,17 @@ def spectra(
 ) -> Spectra:
     """The spectra of G, of G' and of G - discount G' for a network on data.
 
-    With at least as many parameters as rows and the last one of full rank, every critical point there has
+    With at least as many parameters as samples and the last one of full rank, every critical point there has
     zero residual. Rows count alike, whatever their weights, which change no rank.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> data = gb.sample_transitions(car, car.along_velocity, 20, n_step=20)
-    >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 10, 1), key=0))
-    >>> found = gb.diagnostics.spectra(network, data)
-    >>> found.bellman.rank, found.bellman.has_full_rank, found.bellman.parameters
-    (20, True, 81)
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> data = gb.sample_transitions(car, car.along_velocity, 20, n_step=20)
+        >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 10, 1), key=0))
+        >>> found = gb.diagnostics.spectra(network, data)
+        >>> found.bellman.rank, found.bellman.has_full_rank, found.bellman.parameters
+        (20, True, 81)
     """
     problem = bellman_problem(network, data, features=features)
     unweighted = _unweighted(problem)

@@ -65,17 +65,19 @@ def landscape(
 ) -> Landscape:
     """Run methods from the same weights, and the loss on the plane where the first one's path lies best.
 
-    Arguments: `network`, whose weights all paths start from; `methods` by name, by default ours and the
-    paper's four; `points`, of the slice along each axis.
+    Args:
+        network: Whose weights all paths start from; `methods` by name, by default ours and the paper's four.
+        points: Of the slice along each axis.
 
-    >>> import gaussbell as gb
-    >>> chain = gb.environments.SevenStar().under()
-    >>> inputs = gb.encodings.normal(7, 2, key=1)
-    >>> start = gb.MLP((2, 7, 1), key=0)
-    >>> some = {"Gauss-Newton": gb.GaussNewton(1.0)}
-    >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, methods=some, max_steps=50, points=9)
-    >>> seen.loss.shape, len(seen.paths), 0 < seen.kept <= 1
-    ((9, 9), 1, True)
+    Example:
+        >>> import gaussbell as gb
+        >>> chain = gb.environments.SevenStar().under()
+        >>> inputs = gb.encodings.normal(7, 2, key=1)
+        >>> start = gb.MLP((2, 7, 1), key=0)
+        >>> some = {"Gauss-Newton": gb.GaussNewton(1.0)}
+        >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, methods=some, max_steps=50, points=9)
+        >>> seen.loss.shape, len(seen.paths), 0 < seen.kept <= 1
+        ((9, 9), 1, True)
     """
     problem = bellman_problem(as_double(network), data, features=features)
     start, points = problem.pack(as_double(network)), read_count("points", points, 2)

@@ -1,4 +1,4 @@
-"""Values without a network: average over nearest neighbours. A second opinion on sampled data."""
+"""Nearest-neighbour averagers: values without a network, a reference from sampled data alone."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ DOUBLINGS = 40
 ROUNDS, ROUNDING = 20_000, 1e-10
 """How often an average over neighbours is repeated at most, and the relative change at which it is done."""
 RESOLVED = 0.5
-"""A successor is told from where it came if the row that stands for it is nearer than this share of the
+"""A successor is told from where it came if the sample that stands for it is nearer than this share of the
 way."""
 
 Values = Callable[[Any], np.ndarray]
@@ -24,10 +24,10 @@ Values = Callable[[Any], np.ndarray]
 class NeighbourValues(NamedTuple):
     """What chains of nearest neighbours through the data say.
 
-    `value` (N,) of each row; `distance` (N,) from each row's successor to the row that stands for it, 0
-    where the process ends, in units of the typical distance between rows; `reaches_reward` (N,), whether the row's
-    chain meets a reward other than the commonest; `reward_grounded` (N,), the share of the row's value that comes
-    from rewards the data show: the chain counts up to the first successor that the rows cannot tell from
+    `value` (N,) of each sample; `distance` (N,) from its successor to the sample that stands for that, 0
+    where the process ends, in units of the typical distance between samples; `reaches_reward` (N,), whether the
+    chain meets a reward other than the commonest; `reward_grounded` (N,), the share of the value that comes
+    from rewards the data show: the chain counts up to the first successor that the data cannot tell from
     where it came, and what lies behind is a guess, whatever the residual.
     """
 
@@ -39,25 +39,26 @@ class NeighbourValues(NamedTuple):
     scale: Float[np.ndarray, " d"]
 
     def nearest(self, inputs: Any) -> np.ndarray:
-        """The numbers of the rows nearest to other inputs."""
+        """The numbers of the samples nearest to other inputs."""
         return self.tree.query(np.asarray(inputs) / self.scale)[1]
 
     def at(self, inputs: Any) -> Float[np.ndarray, " K"]:
-        """The values of other inputs: those of the rows nearest to them."""
+        """The values of other inputs: those of the samples nearest to them."""
         return self.value[self.nearest(inputs)]
 
 
 def neighbour_values(data: Transitions) -> NeighbourValues:
-    """The solution of v_i = reward_i + discount_i v_j, where row j is nearest to the successor of row i.
+    """The solution of v_i = reward_i + discount_i v_j, where sample j is nearest to the successor of i.
 
     It interpolates nothing and trusts nothing between the data, so where a network disagrees with it by
     much, at least one of them has too little data. With several successors the first is followed.
 
-    >>> import gaussbell as gb
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[0.9], [1.1]], discount=0.5)
-    >>> found = gb.diagnostics.neighbour_values(data)
-    >>> found.value.round(6).tolist(), found.reward_grounded.round(6).tolist()
-    ([1.0, 0.0], [0.75, 0.5])
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[0.9], [1.1]], discount=0.5)
+        >>> found = gb.diagnostics.neighbour_values(data)
+        >>> found.value.round(6).tolist(), found.reward_grounded.round(6).tolist()
+        ([1.0, 0.0], [0.75, 0.5])
     """
     inputs, scale = np.asarray(data.inputs), spread_of(data)
     successors, discount = successors_of(data)
@@ -81,12 +82,13 @@ def neighbour_values(data: Transitions) -> NeighbourValues:
 
 
 def nearest_neighbour_averager(data: Transitions, count: int) -> Values:
-    """The values when every successor is the average of the `count` rows nearest to it, nearer ones more.
+    """The values when every successor is the average of the `count` samples nearest to it, nearer ones more.
 
-    >>> import gaussbell as gb
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[0.9], [1.0]], discount=0.5)
-    >>> gb.diagnostics.nearest_neighbour_averager(data, 2)([[0.5]]).round(3).tolist()
-    [0.526]
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[0.9], [1.0]], discount=0.5)
+        >>> gb.diagnostics.nearest_neighbour_averager(data, 2)([[0.5]]).round(3).tolist()
+        [0.526]
     """
     inputs, scale = np.asarray(data.inputs), spread_of(data)
     successors, discount = successors_of(data)
@@ -118,7 +120,7 @@ def nearest_neighbour_averager(data: Transitions, count: int) -> Values:
 
 
 def successors_of(data: Transitions) -> tuple[Float[np.ndarray, "N M d"], Float[np.ndarray, "N M"]]:
-    """The successors of each row, and how much each counts; where the process ends, the row itself and 0."""
+    """The successors of each state, and how much each counts; where the process ends, the state itself and 0."""
     inputs, successors = np.asarray(data.inputs), np.asarray(data.next_inputs)
     counts = np.asarray(data.discount)
     if data.probability is None:
@@ -147,7 +149,7 @@ def _along_chains(own: np.ndarray, ahead: np.ndarray, follower: np.ndarray) -> n
 
 
 def _spacing(tree: Any) -> float:
-    """The typical distance from a row to the nearest other one."""
+    """The typical distance from a sample to the nearest other one."""
     rows = tree.data[:: max(1, len(tree.data) // 1000)]
     between = tree.query(rows, k=min(2, len(tree.data)))[0].reshape(len(rows), -1)[:, -1]
     return float(np.median(between)) or 1.0

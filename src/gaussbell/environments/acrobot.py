@@ -25,13 +25,16 @@ class Acrobot(Environment):
     cosines and sines of the angles. A step that brings the tip above the line has reward 0 and leads back
     to the start; every other step has reward -1.
 
-    Arguments: `ending`, "restart" as above, or "end"; `start` and `spread`, the restart within ± `spread` of
-    `start` in every number (Gymnasium's own start: 0 ± 0.1).
+    Args:
+        ending: "restart" as above, or "end".
+        start, spread: The restart within ± `spread` of `start` in every number (Gymnasium's own start: 0 ±
+            0.1).
 
-    >>> import gaussbell as gb
-    >>> hanging = gb.environments.Acrobot().transition([0.0, 0.0, 0.0, 0.0], 1)
-    >>> bool(abs(hanging).max() < 1e-6)
-    True
+    Example:
+        >>> import gaussbell as gb
+        >>> hanging = gb.environments.Acrobot().transition([0.0, 0.0, 0.0, 0.0], 1)
+        >>> bool(abs(hanging).max() < 1e-6)
+        True
     """
 
     discount: float = 0.99

@@ -29,14 +29,17 @@ class CartPole(Environment):
     The start itself is never among uniform samples, and a network can hide there: values of zero everywhere
     and a spike at the start make a small Bellman error. Use several steps, or add the start to the samples.
 
-    Arguments: `ending`, "restart" as above, "restart later" (the failed state is seen first; the step from
-    there leads to the start) or "end" (failure ends the process); `start` and `spread`, the restart within
-    ± `spread` of `start` in every number (Gymnasium's own start: 0 ± 0.05).
+    Args:
+        ending: "restart" as above, "restart later" (the failed state is seen first; the step from there leads
+            to the start) or "end" (failure ends the process).
+        start, spread: The restart within ± `spread` of `start` in every number (Gymnasium's own start: 0 ±
+            0.05).
 
-    >>> import gaussbell as gb
-    >>> pole = gb.environments.CartPole()
-    >>> float(pole.reward([2.39, 3.0, 0.0, 0.0], 1)), pole.transition([2.39, 3.0, 0.0, 0.0], 1).tolist()
-    (-1.0, [0.0, 0.0, 0.0, 0.0])
+    Example:
+        >>> import gaussbell as gb
+        >>> pole = gb.environments.CartPole()
+        >>> float(pole.reward([2.39, 3.0, 0.0, 0.0], 1)), pole.transition([2.39, 3.0, 0.0, 0.0], 1).tolist()
+        (-1.0, [0.0, 0.0, 0.0, 0.0])
     """
 
     discount: float = 0.99

@@ -130,14 +130,17 @@ class Environment(eqx.Module):
     ) -> Paths:
         """Follow `policy` from each of N states; see the path after each number of steps in `horizons`.
 
-        Arguments: `horizons`, whole numbers in rising order; `action` (N,) or (N, k), the first actions, by
-        default the policy's; `key`, for what is random.
+        Args:
+            horizons: Whole numbers in rising order.
+            action: (N,) or (N, k), the first actions, by default the policy's.
+            key: For what is random.
 
-        >>> import gaussbell as gb
-        >>> car = gb.environments.MountainCar()
-        >>> paths = car.simulate(car.along_velocity, [[-0.5, 0.0]], [1, 124])
-        >>> paths.reward[0].tolist(), paths.next_state[1].tolist()
-        ([-1.0], [[-0.5, 0.0]])
+        Example:
+            >>> import gaussbell as gb
+            >>> car = gb.environments.MountainCar()
+            >>> paths = car.simulate(car.along_velocity, [[-0.5, 0.0]], [1, 124])
+            >>> paths.reward[0].tolist(), paths.next_state[1].tolist()
+            ([-1.0], [[-0.5, 0.0]])
         """
         state = read_numbers("state", state)
         if state.ndim != 2 or state.shape[1] != self.width:
@@ -187,13 +190,15 @@ class Environment(eqx.Module):
     ) -> Log:
         """Run `policy` and keep every step: `episodes` of at most `length` steps, then truncated.
 
-        Arguments: `start` (episodes, d), by default states that the environment starts in.
+        Args:
+            start: (episodes, d), by default states that the environment starts in.
 
-        >>> import gaussbell as gb
-        >>> car = gb.environments.MountainCar()
-        >>> log = car.record(car.along_velocity, episodes=3, length=50)
-        >>> len(log), log.starts.shape
-        (150, (3, 2))
+        Example:
+            >>> import gaussbell as gb
+            >>> car = gb.environments.MountainCar()
+            >>> log = car.record(car.along_velocity, episodes=3, length=50)
+            >>> len(log), log.starts.shape
+            (150, (3, 2))
         """
         episodes, length = read_count("episodes", episodes, 1), read_count("length", length, 1)
         policy = read_policy(policy, self.width, self.actions)

@@ -19,11 +19,13 @@ from gaussbell.processes.policies import Policy
 class RandomMDP(FiniteMDP):
     """Garnet's random process: from each state and action to `branches` random states, random rewards.
 
-    Arguments: `seed` fixes it.
+    Args:
+        seed: Fixes it.
 
-    >>> import gaussbell as gb
-    >>> gb.environments.RandomMDP(20, 3, seed=1)
-    RandomMDP(20 states, 3 actions, discount 0.95)
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.environments.RandomMDP(20, 3, seed=1)
+        RandomMDP(20 states, 3 actions, discount 0.95)
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class ChainWalk(FiniteMDP):
 
     A reward of one is given for every step that ends in the last state.
 
-    >>> import gaussbell as gb
-    >>> gb.environments.ChainWalk(10).optimal().policy.tolist()
-    [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.environments.ChainWalk(10).optimal().policy.tolist()
+        [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     """
 
     def __init__(self, num_states: int = 50, *, success: float = 0.9, discount: float = 0.95):
@@ -73,10 +76,11 @@ class GridWorld(FiniteMDP):
     Entering the goal, in the last cell, has reward one and leads on to the first cell; all else has none.
     `layout` lists the rows as strings, with # for a wall.
 
-    >>> import gaussbell as gb
-    >>> grid = gb.environments.GridWorld(["...", ".#.", "..."])
-    >>> grid.num_states, grid.optimal().policy[1:3].tolist()
-    (8, [1, 2])
+    Example:
+        >>> import gaussbell as gb
+        >>> grid = gb.environments.GridWorld(["...", ".#.", "..."])
+        >>> grid.num_states, grid.optimal().policy[1:3].tolist()
+        (8, [1, 2])
     """
 
     def __init__(
@@ -106,11 +110,12 @@ class GridWorld(FiniteMDP):
 class FiniteEnvironment(Environment):
     """A FiniteMDP to be simulated: a state is a vector with the state's number.
 
-    >>> import gaussbell as gb
-    >>> env = gb.environments.FiniteEnvironment(gb.environments.ChainWalk(5))
-    >>> data = gb.sample_transitions(env, lambda state: 1, 10, key=0, successors=4)
-    >>> data.next_state.shape
-    (10, 4, 1)
+    Example:
+        >>> import gaussbell as gb
+        >>> env = gb.environments.FiniteEnvironment(gb.environments.ChainWalk(5))
+        >>> data = gb.sample_transitions(env, lambda state: 1, 10, key=0, successors=4)
+        >>> data.next_state.shape
+        (10, 4, 1)
     """
 
     cumulative: Float[np.ndarray, "S A S"]
@@ -170,10 +175,11 @@ def exact_transitions(mdp: FiniteMDP, policy: Any = None, *, weight: Any = None)
     `features.OneHot(num_states)` or others before the network. Every row counts the same, or as `weight`
     says.
 
-    >>> import gaussbell as gb
-    >>> data = gb.environments.exact_transitions(gb.environments.ChainWalk(5))
-    >>> data.next_state.shape
-    (5, 2, 1)
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.environments.exact_transitions(gb.environments.ChainWalk(5))
+        >>> data.next_state.shape
+        (5, 2, 1)
     """
     chain = mdp.under(policy)
     rows = chain.transition.toarray()

@@ -40,15 +40,20 @@ def from_gymnasium(
     MuJoCo by `qpos` and `qvel`) and the box to sample from is known, transitions start from states all over
     that box; otherwise they are gathered by running the policy.
 
-    Arguments: `ending`, what a terminated episode means: "end", the process is over, or "restart", it goes
-    on from a new start; truncation never ends anything. `low` and `high`, the box of states to sample from
-    (for MuJoCo of qpos and qvel), by default the bounds of the observations if they are finite and are the
-    state; `num_envs`, how many copies run side by side; `stochastic`, whether the same state and action can
-    lead to different successors, by default found out by a short test; `options`, for `gymnasium.make`.
+    Args:
+        ending: What a terminated episode means: "end", the process is over, or "restart", it goes on from a
+            new start; truncation never ends anything.
+        low, high: The box of states to sample from (for MuJoCo of qpos and qvel), by default the bounds of
+            the observations if they are finite and are the state.
+        num_envs: How many copies run side by side.
+        stochastic: Whether the same state and action can lead to different successors, by default found out
+            by a short test.
+        options: For `gymnasium.make`.
 
-    >>> import gaussbell as gb
-    >>> gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
-    FiniteMDP(16 states, 4 actions, discount 0.99)
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.environments.from_gymnasium("FrozenLake-v1", is_slippery=True)
+        FiniteMDP(16 states, 4 actions, discount 0.99)
     """
     if ending not in ENDINGS:
         raise ValueError(f"ending={ending!r}: give 'end' or 'restart', what a terminated episode means.")
@@ -255,7 +260,8 @@ class GymnasiumEnvironment:
     ) -> Log:
         """Whole episodes of a policy, each until the environment ends it or for `length` steps.
 
-        Arguments: `start`, states to begin with, where the state can be set.
+        Args:
+            start: States to begin with, where the state can be set.
         """
         policy = read_policy(policy, self.width, self.actions)
         rng, key = host_rng(key), as_key(key)

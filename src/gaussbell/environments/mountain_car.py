@@ -24,17 +24,21 @@ class MountainCar(Environment):
     back to the bottom of the valley at rest; every other step has reward -1. So the process never ends,
     as the paper's experiments need. States are sampled from the whole box, the goal region included.
 
-    The paper leaves some of this open. Arguments: `ending`, "restart" as above, "restart later" (the car is
-    seen beyond the goal first; the step from there has reward 0 and leads to the start) or "end" (the
-    process is over beyond the goal); `start` and `spread`, the restart's position within ± `spread` of
-    `start`, at rest (Gymnasium's own start: -0.5 ± 0.1); `noise`, the standard deviation of a random push
-    added to the velocity.
+    The paper leaves some of this open.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> state = car.sample_states(3, key=0)
-    >>> state.shape, bool((car.scale(state) <= 1).all())
-    ((3, 2), True)
+    Args:
+        ending: "restart" as above, "restart later" (the car is seen beyond the goal first; the step from
+            there has reward 0 and leads to the start) or "end" (the process is over beyond the goal).
+        start, spread: The restart's position within ± `spread` of `start`, at rest (Gymnasium's own start:
+            -0.5 ± 0.1).
+        noise: The standard deviation of a random push added to the velocity.
+
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> state = car.sample_states(3, key=0)
+        >>> state.shape, bool((car.scale(state) <= 1).all())
+        ((3, 2), True)
     """
 
     discount: float = 0.99

@@ -18,7 +18,8 @@ class Pendulum(Environment):
     The dynamics and rewards, -(angle^2 + 0.1 speed^2 + 0.001 torque^2), are those of Pendulum-v1, which shows
     cosine, sine and speed; the process never ends.
 
-    Arguments: `gravity`.
+    Args:
+        gravity: The acceleration of free fall.
 
     >>> import gaussbell as gb
     >>> pendulum = gb.environments.Pendulum()

@@ -22,7 +22,8 @@ from gaussbell.processes.actions import BoxActions
 class RegisteredEnv(gymnasium.Env):
     """One of our environments, stepped one state at a time. `state` can be read and set.
 
-    Arguments: `make`, what makes the environment, with `options` for its constructor.
+    Args:
+        make: What makes the environment, with `options` for its constructor.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form

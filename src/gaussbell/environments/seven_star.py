@@ -13,10 +13,11 @@ class SevenStar(FiniteMDP):
     "present at the central node" and writes the residual F - P (R + discount F), in which a reward belongs
     to the state that is reached; so it is given for every step that ends in the centre.
 
-    >>> import gaussbell as gb
-    >>> chain = gb.environments.SevenStar().under()
-    >>> chain.values.round(2).tolist()
-    [94.34, 94.39, 94.39, 94.39, 94.39, 94.39, 94.39]
+    Example:
+        >>> import gaussbell as gb
+        >>> chain = gb.environments.SevenStar().under()
+        >>> chain.values.round(2).tolist()
+        [94.34, 94.39, 94.39, 94.39, 94.39, 94.39, 94.39]
     """
 
     def __init__(self, discount: float = 0.99):

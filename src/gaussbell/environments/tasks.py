@@ -92,10 +92,11 @@ class Survive(Task):
     given: who drifts away slowly fails in a few long ones, and passes many short ones. If `reach` is given
     and the state can be set, they start anywhere within ± `reach` of where the environment starts.
 
-    >>> import gaussbell as gb
-    >>> task = gb.tasks.Survive(500, lasting=2000)
-    >>> task.is_met([500, 500]), task.is_confirmed([2000, 1400])
-    (True, False)
+    Example:
+        >>> import gaussbell as gb
+        >>> task = gb.tasks.Survive(500, lasting=2000)
+        >>> task.is_met([500, 500]), task.is_confirmed([2000, 1400])
+        (True, False)
     """
 
     length: int = 500
@@ -130,9 +131,10 @@ class Survive(Task):
 class Reach(Task):
     """Get to the end of the episode, in `within` steps on average; `length` is the time limit.
 
-    >>> import gaussbell as gb
-    >>> gb.tasks.Reach(within=110, length=200).is_met([-100.0, -118.0])
-    True
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.tasks.Reach(within=110, length=200).is_met([-100.0, -118.0])
+        True
     """
 
     within: float
@@ -152,9 +154,10 @@ class Reach(Task):
 class Earn(Task):
     """A mean return of at least `at_least`: how Gymnasium states its thresholds.
 
-    >>> import gaussbell as gb
-    >>> gb.tasks.Earn(at_least=475, length=500).is_met([500.0, 440.0])
-    False
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.tasks.Earn(at_least=475, length=500).is_met([500.0, 440.0])
+        False
     """
 
     at_least: float

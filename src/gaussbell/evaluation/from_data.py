@@ -58,26 +58,31 @@ def evaluate(
     network that fits already, and the fit runs in units of the rewards: their size does not matter. With a
     `solver` of your own the fit starts from the network just as it is.
 
-    Arguments: `network`, an MLP, an equinox module or a ValueFunction, from whose parameters the fit
-    starts, or one of them behind features (FeatureNetwork); `data`, Transitions, or `mdp.under(policy)`;
-    `solver`, by default Dogleg() where there are at least as many parameters as samples, so that the residual
-    can reach zero, and LevenbergMarquardt() otherwise; `tolerance`, the msbe at which to stop, by default
-    1e-10 of the msbe of the zero function; `features` (K, d) and `weight` (K,), for a finite chain: the
-    network's input for each state and how much it counts (by default its number and its stationary
-    probability); `scale_output`, whether to scale an MLP's output first, by default only without a solver
-    of your own; `validation`, a function from a network to its error on data of your own: it is asked every
-    20 steps, the network with the smallest answer is returned, and the fit stops early where it no longer
-    falls; `diagnose`, whether to check the data behind the fit (`solution.assessment`, `.warnings`); the rest
-    as in `least_squares`.
+    Args:
+        network: An MLP, an equinox module or a ValueFunction, from whose parameters the fit starts, or one of
+            them behind features (FeatureNetwork).
+        data: Transitions, or `mdp.under(policy)`.
+        solver: By default Dogleg() where there are at least as many parameters as samples, so that the
+            residual can reach zero, and LevenbergMarquardt() otherwise.
+        tolerance: The msbe at which to stop, by default 1e-10 of the msbe of the zero function.
+        features: (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how
+            much it counts (by default its number and its stationary probability).
+        scale_output: Whether to scale an MLP's output first, by default only without a solver of your own.
+        validation: A function from a network to its error on data of your own: it is asked every 20 steps,
+            the network with the smallest answer is returned, and the fit stops early where it no longer
+            falls.
+        diagnose: Whether to check the data behind the fit (`solution.assessment`, `.warnings`); the rest as
+            in `least_squares`.
 
-    >>> import gaussbell as gb
-    >>> chain = gb.environments.SevenStar().under()
-    >>> features = gb.encodings.normal(7, 2, key=1)
-    >>> solution = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
-    >>> solution.status.name
-    'CONVERGED'
-    >>> bool(abs(solution.network(features) - chain.values).max() < 1e-2)
-    True
+    Example:
+        >>> import gaussbell as gb
+        >>> chain = gb.environments.SevenStar().under()
+        >>> features = gb.encodings.normal(7, 2, key=1)
+        >>> solution = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
+        >>> solution.status.name
+        'CONVERGED'
+        >>> bool(abs(solution.network(features) - chain.values).max() < 1e-2)
+        True
     """
     posed = pose(network, data, features=features, weight=weight, solver=solver, scale_output=scale_output)
     solution = solve(
@@ -155,11 +160,12 @@ def linearise(
     `.loss` is the NMSBE, `.gradient()` its gradient and `.hessian()` its Gauss-Newton Hessian, as flat arrays
     in the order of the network's parameters (labels eq:nmsbe to eq:hessian_J and their continuous twins).
 
-    >>> import gaussbell as gb
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
-    >>> at = gb.linearise(gb.MLP((1, 3, 1), key=0), data)
-    >>> at.residual.shape, at.gradient().shape, at.hessian().shape
-    ((2,), (10,), (10, 10))
+    Example:
+        >>> import gaussbell as gb
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> at = gb.linearise(gb.MLP((1, 3, 1), key=0), data)
+        >>> at.residual.shape, at.gradient().shape, at.hessian().shape
+        ((2,), (10,), (10, 10))
     """
     problem = bellman_problem(as_double(network), data, features=features, weight=weight)
     return problem.linearise(problem.pack(network))
@@ -171,10 +177,11 @@ def msbe(
 ) -> Float[Array, ""]:
     """The NMSBE of a network on data (labels eq:nmsbe and eq:nmsbe_continuous).
 
-    >>> import gaussbell as gb, numpy
-    >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
-    >>> round(float(gb.msbe(gb.ValueFunction(numpy.zeros(1), lambda slope, s: slope @ s), data)), 12)
-    0.25
+    Example:
+        >>> import gaussbell as gb, numpy
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> round(float(gb.msbe(gb.ValueFunction(numpy.zeros(1), lambda slope, s: slope @ s), data)), 12)
+        0.25
     """
     at = linearise(network, data, features=features, weight=weight)
     return at.loss.astype(callers_dtype())

@@ -126,21 +126,28 @@ def evaluate_policy(
     validates a fit while it runs, and fresh paths, used for nothing else, give the error that is returned.
     If the process is stochastic, pairs of independent paths keep the noise out of the mean square.
 
-    Arguments: `network`, by default two layers of 20 units behind `env.features(policy)`; a plain MLP as
-    wide as a state gets the scaled state; `budget`, how many simulated steps the fit may use (the search
-    uses as many for each n_step it tries; `.simulated` counts all); `n_step`, to fix it instead; `q`, for
-    Q-factors; `successors`, how many paths each transition averages, by default 1, or 8 if env or policy are
-    stochastic and states can be drawn; `states`, a function of a number and a key to as many states, to start
-    transitions and paths elsewhere than uniformly in the box (`monte_carlo.mixed_states` makes one); `solver`,
-    by default LevenbergMarquardt(); `max_steps`, of the solver: the fit stops earlier where validation says so;
-    `max_transitions`, of a fit: more cost time, and add little unless the value is rugged.
+    Args:
+        network: By default two layers of 20 units behind `env.features(policy)`; a plain MLP as wide as a
+            state gets the scaled state.
+        budget: How many simulated steps the fit may use (the search uses as many for each n_step it tries;
+            `.simulated` counts all).
+        n_step: To fix it instead.
+        q: For Q-factors.
+        successors: How many paths each transition averages, by default 1, or 8 if env or policy are
+            stochastic and states can be drawn.
+        states: A function of a number and a key to as many states, to start transitions and paths elsewhere
+            than uniformly in the box (`monte_carlo.mixed_states` makes one).
+        solver: By default LevenbergMarquardt().
+        max_steps: Of the solver: the fit stops earlier where validation says so.
+        max_transitions: Of a fit: more cost time, and add little unless the value is rugged.
 
-    >>> import gaussbell as gb
-    >>> pendulum = gb.environments.Pendulum(discount=0.9)
-    >>> network = gb.MLP((2, 10, 1))
-    >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, network, budget=2000, n_step=10)
-    >>> found.relative_error < 0.5
-    True
+    Example:
+        >>> import gaussbell as gb
+        >>> pendulum = gb.environments.Pendulum(discount=0.9)
+        >>> network = gb.MLP((2, 10, 1))
+        >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, network, budget=2000, n_step=10)
+        >>> found.relative_error < 0.5
+        True
     """
     env = read_simulator(env)
     budget = read_count("budget", budget, 1)

@@ -116,21 +116,26 @@ def evaluate_offline(
     interval holds the chance in the data and in the fit; it knows nothing of states that the log never
     visited. That is what the assessment is for.
 
-    Arguments: `log`, with its `actions`; `policy`, any callable, or a Stable-Baselines3 model; `network`, by
-    default two layers of 20 units behind the scaled state and action and the policy's action; `discount`;
-    `start` (K, d), the states whose mean value is wanted, by default the episodes' first; `n_step`, by default
-    so many that a tenth of the discount is left; `num_bootstrap`, refits for the interval, fewer than 2 for
-    none; `max_transitions`, of a fit: of a longer log so many are drawn; `solver`, by default
-    LevenbergMarquardt(); the rest as in `evaluate`.
+    Args:
+        log: With its `actions`.
+        policy: Any callable, or a Stable-Baselines3 model.
+        network: By default two layers of 20 units behind the scaled state and action and the policy's action;
+            `discount`.
+        start: (K, d), the states whose mean value is wanted, by default the episodes' first.
+        n_step: By default so many that a tenth of the discount is left.
+        num_bootstrap: Refits for the interval, fewer than 2 for none.
+        max_transitions: Of a fit: of a longer log so many are drawn.
+        solver: By default LevenbergMarquardt(); the rest as in `evaluate`.
 
-    >>> import gaussbell as gb
-    >>> pole = gb.environments.CartPole()
-    >>> balance = lambda s: (s[2] + 0.3 * s[3] + 0.05 * s[1] > 0).astype(int)
-    >>> mixed = gb.policies.EpsilonGreedy(balance, 2, epsilon=0.3)
-    >>> log = pole.record(mixed, episodes=20, length=50)
-    >>> found = gb.evaluate_offline(log, balance, num_bootstrap=0, max_steps=20)
-    >>> found.assessment.checks.action_match_rate > 0.7, found.interval is None
-    (True, True)
+    Example:
+        >>> import gaussbell as gb
+        >>> pole = gb.environments.CartPole()
+        >>> balance = lambda s: (s[2] + 0.3 * s[3] + 0.05 * s[1] > 0).astype(int)
+        >>> mixed = gb.policies.EpsilonGreedy(balance, 2, epsilon=0.3)
+        >>> log = pole.record(mixed, episodes=20, length=50)
+        >>> found = gb.evaluate_offline(log, balance, num_bootstrap=0, max_steps=20)
+        >>> found.assessment.checks.action_match_rate > 0.7, found.interval is None
+        (True, True)
     """
     if not isinstance(log, Log):
         raise ValueError(

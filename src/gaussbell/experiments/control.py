@@ -175,7 +175,7 @@ def _solve(settings: Settings, cell: Cell) -> dict[str, Any]:
     return told | _hold(settings, env, found.policy, seed)
 
 
-def _hold(settings: Settings, env: Any, policy: Any, seed: int) -> dict[str, Any]:
+def _hold(settings: Settings, env: gb.environments.Environment, policy: Any, seed: int) -> dict[str, Any]:
     """How the policy does from fresh starts: survival of Cart Pole, mean steps of the others."""
     rng, count = np.random.default_rng([seed, 1]), settings.fresh_starts
     if not isinstance(env, gb.environments.CartPole):

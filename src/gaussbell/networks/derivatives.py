@@ -21,10 +21,11 @@ def differential_map(network: Any, inputs: Any) -> DifferentialMap:
 
     Labels eq:diff_map_f and eq:def_G_W of the paper.
 
-    >>> import gaussbell as gb
-    >>> g = gb.differential_map(gb.MLP((2, 7, 1), key=0), [[0.0, 1.0], [1.0, 0.0]])
-    >>> g.rows().shape, g.gram().shape
-    ((2, 29), (2, 2))
+    Example:
+        >>> import gaussbell as gb
+        >>> g = gb.differential_map(gb.MLP((2, 7, 1), key=0), [[0.0, 1.0], [1.0, 0.0]])
+        >>> g.rows().shape, g.gram().shape
+        ((2, 29), (2, 2))
     """
     inputs = jnp.asarray(inputs, jnp.float64)
     if inputs.ndim != 2:

@@ -21,6 +21,11 @@ from jaxtyping import Array, Float
 Features = Any
 
 
+def to_unit_box(x: Float[Array, "*batch d"], low: Any, high: Any) -> Float[Array, "*batch d"]:
+    """Numbers between `low` and `high`, mapped to [-1, 1]."""
+    return 2 * (x - low) / (high - low) - 1
+
+
 class Scale(eqx.Module):
     """Numbers between `low` and `high`, mapped to [-1, 1]."""
 
@@ -33,7 +38,7 @@ class Scale(eqx.Module):
             raise ValueError("low and high: give two vectors of one length, low below high everywhere.")
 
     def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
-        return 2 * (x - self.low) / (self.high - self.low) - 1
+        return to_unit_box(x, self.low, self.high)
 
 
 class Fourier(eqx.Module):
@@ -98,7 +103,7 @@ class PolicyAction(eqx.Module):
         x = jnp.asarray(x)
         states = x[..., : self.width].reshape(-1, self.width)
         chosen = jax.vmap(self.policy)(states).reshape(*x.shape[:-1], -1)
-        return Scale(self.actions.low, self.actions.high)(chosen)
+        return to_unit_box(chosen, self.actions.low, self.actions.high)
 
 
 class Chain(eqx.Module):
@@ -130,8 +135,9 @@ class Concatenate(eqx.Module):
 def width(features: Features, inputs: int) -> int:
     """How many numbers the features make of `inputs` numbers.
 
-    >>> import gaussbell as gb
-    >>> gb.features.width(gb.features.Angles((0,)), 2)
-    3
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.features.width(gb.features.Angles((0,)), 2)
+        3
     """
     return jax.eval_shape(features, jax.ShapeDtypeStruct((inputs,), jnp.float32)).shape[-1]

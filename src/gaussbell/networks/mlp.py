@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.numerics.arguments import as_key, read_count, read_numbers
 from gaussbell.numerics.compilation import compiled_in_haste
-from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced
+from gaussbell.numerics.precision import as_single, callers_dtype, has_double, in_double, is_traced
 
 Activation = Callable[[Array], Array]
 
@@ -46,14 +46,16 @@ class MLP(eqx.Module):
     the caller's default precision. The activation must be smooth and act element by element; one whose
     slope vanishes (tanh far out, ReLU) costs rank in the Jacobian. Section 3.3 of the paper.
 
-    Arguments: `sizes` from input to output, the last being 1; `key` a JAX key or a whole number.
+    Args:
+        sizes: From input to output, the last being 1; `key` a JAX key or a whole number.
 
-    >>> import gaussbell as gb
-    >>> network = gb.MLP((2, 10, 10, 1), key=0)
-    >>> network.num_parameters
-    151
-    >>> network([[0.0, 0.0], [0.1, 0.2], [0.3, 0.4]]).shape
-    (3,)
+    Example:
+        >>> import gaussbell as gb
+        >>> network = gb.MLP((2, 10, 10, 1), key=0)
+        >>> network.num_parameters
+        151
+        >>> network([[0.0, 0.0], [0.1, 0.2], [0.3, 0.4]]).shape
+        (3,)
     """
 
     weights: tuple[Float[Array, "fan_in_and_one fan_out"], ...]
@@ -104,14 +106,9 @@ class MLP(eqx.Module):
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
         if is_traced(inputs) and not (has_double() or is_traced(self.weights)):
-            return self.in_single().forward(jnp.asarray(inputs, jnp.float32))
+            # A program, of gradients say, that has no 64-bit types.
+            return as_single(self).forward(jnp.asarray(inputs, jnp.float32))
         return self._answer(inputs, callers_dtype())
-
-    @in_double
-    def in_single(self) -> "MLP":
-        """The network with weights of 32 bits: for programs, such as gradients, that have no 64-bit types."""
-        weights = tuple(weight.astype(jnp.float32) for weight in self.weights)
-        return eqx.tree_at(lambda network: network.weights, self, weights)
 
     @in_double
     def _answer(self, inputs: Any, dtype: Any) -> Float[Array, "*batch"]:

@@ -12,7 +12,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from gaussbell.networks.mlp import MLP
 from gaussbell.numerics.arguments import as_key, read_numbers
-from gaussbell.numerics.precision import callers_dtype, has_double, in_double, is_traced, numbers_as_arrays
+from gaussbell.numerics.precision import (
+    as_single,
+    callers_dtype,
+    has_double,
+    in_double,
+    is_traced,
+    numbers_as_arrays,
+)
 
 
 class ValueFunction(eqx.Module):
@@ -21,10 +28,11 @@ class ValueFunction(eqx.Module):
     Use it for networks of other libraries (Flax, Haiku, plain functions). `apply` gets one input of
     shape (d,) and returns one number. Equinox modules need no wrapping: pass them as they are.
 
-    >>> import gaussbell as gb, jax.numpy as jnp
-    >>> linear = gb.ValueFunction({"slope": jnp.ones(2)}, lambda params, s: params["slope"] @ s)
-    >>> float(linear(jnp.array([1.0, 2.0])))
-    3.0
+    Example:
+        >>> import gaussbell as gb, jax.numpy as jnp
+        >>> linear = gb.ValueFunction({"slope": jnp.ones(2)}, lambda params, s: params["slope"] @ s)
+        >>> float(linear(jnp.array([1.0, 2.0])))
+        3.0
     """
 
     params: Any
@@ -47,10 +55,11 @@ class ValueFunction(eqx.Module):
 class BatchedNetwork(eqx.Module):
     """A network of one input, such as an equinox module, that takes batches too: what `evaluate` gives back.
 
-    >>> import equinox, gaussbell as gb, jax, numpy
-    >>> network = equinox.nn.MLP(2, "scalar", 8, 1, key=jax.random.key(0))
-    >>> gb.networks.BatchedNetwork(network)(numpy.zeros((5, 2))).shape
-    (5,)
+    Example:
+        >>> import equinox, gaussbell as gb, jax, numpy
+        >>> network = equinox.nn.MLP(2, "scalar", 8, 1, key=jax.random.key(0))
+        >>> gb.networks.BatchedNetwork(network)(numpy.zeros((5, 2))).shape
+        (5,)
     """
 
     network: Any
@@ -72,11 +81,12 @@ class FeatureNetwork(eqx.Module):
 
     The features are computed once for a whole solve, so they cost nothing a step.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 20, 20, 1), key=0))
-    >>> network(car.sample_states(5, key=1)).shape
-    (5,)
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 20, 20, 1), key=0))
+        >>> network(car.sample_states(5, key=1)).shape
+        (5,)
     """
 
     features: Any
@@ -89,8 +99,8 @@ class FeatureNetwork(eqx.Module):
 
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""
-        if is_traced(inputs) and not has_double():
-            return self._values(inputs)  # in the precision of the program that is being traced
+        if is_traced(inputs) and not (has_double() or is_traced(self.network)):
+            return as_single(self)._values(jnp.asarray(inputs, jnp.float32))
         return self._answer(inputs, callers_dtype())
 
     @in_double
@@ -106,13 +116,16 @@ class FeatureNetwork(eqx.Module):
 class PerAction(eqx.Module):
     """Q-factors with one output an action: `network(state)` gives them all, the last input says which.
 
-    It takes a state with the action's number appended, as every other Q network here. Arguments: `network`,
-    an equinox module or any function of one state to as many numbers as there are actions.
+    It takes a state with the action's number appended, as every other Q network here.
 
-    >>> import equinox, gaussbell as gb, jax, jax.numpy as jnp
-    >>> q = gb.networks.PerAction(equinox.nn.MLP(4, 2, 10, 2, key=jax.random.key(0)))
-    >>> q(jnp.zeros(5)).shape
-    ()
+    Args:
+        network: An equinox module or any function of one state to as many numbers as there are actions.
+
+    Example:
+        >>> import equinox, gaussbell as gb, jax, jax.numpy as jnp
+        >>> q = gb.networks.PerAction(equinox.nn.MLP(4, 2, 10, 2, key=jax.random.key(0)))
+        >>> q(jnp.zeros(5)).shape
+        ()
     """
 
     network: Any

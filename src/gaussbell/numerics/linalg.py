@@ -156,12 +156,14 @@ class MatrixFree(DampedSolve):
     Some rows, evenly spread, precondition: their own damped system is inverted exactly, and as nearby rows
     have nearly the same derivatives it stands for that of all.
 
-    Arguments: `rows`, how many precondition (a matrix of that size is factorised for each damping);
-    `tolerance`, how exact a step is, in the norm of the preconditioner, if `max_iterations` allow.
+    Args:
+        rows: How many precondition (a matrix of that size is factorised for each damping).
+        tolerance: How exact a step is, in the norm of the preconditioner, if `max_iterations` allow.
 
-    >>> import gaussbell as gb
-    >>> gb.LevenbergMarquardt(space=gb.linalg.MatrixFree(rows=500)).space.rows
-    500
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.LevenbergMarquardt(space=gb.linalg.MatrixFree(rows=500)).space.rows
+        500
     """
 
     rows: int = eqx.field(static=True, default=4000)
@@ -209,9 +211,10 @@ class ByShape(LinearSolve):
     smaller size k = min(m, n); they may take `memory` bytes in all, 2 GiB by default, or k up to 9,459. That
     is also about where conjugate gradients become the faster way (DESIGN.md has the measurements).
 
-    >>> import gaussbell as gb
-    >>> gb.linalg.ByShape().for_shape(num_rows=100, num_parameters=151)
-    SampleSpace()
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.linalg.ByShape().for_shape(num_rows=100, num_parameters=151)
+        SampleSpace()
     """
 
     memory: float = eqx.field(static=True, default=2 * 2.0**30)

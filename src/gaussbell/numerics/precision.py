@@ -61,6 +61,13 @@ def as_double(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if is_floating(leaf) else leaf, tree)
 
 
+def as_single(tree: Any) -> Any:
+    """Every concrete floating-point array in `tree` as float32 NumPy numbers: for programs without 64 bits."""
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf, np.float32) if is_floating(leaf) and not is_traced(leaf) else leaf, tree
+    )
+
+
 def numbers_as_arrays(tree: Any) -> Any:
     """Python numbers as arrays, so that settings that differ in a number share a compiled program."""
 

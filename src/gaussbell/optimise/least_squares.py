@@ -66,22 +66,27 @@ def least_squares(
     It finds a local minimum near the start; with several, try several starts. All arithmetic is in
     float64; the parameters come back in the precision they were given in.
 
-    Arguments: `residual`, a JAX function of the parameters that returns an array; `params`, any pytree of
-    numbers and arrays; `args`, what else the function takes, data for instance: a function that is given new
-    ones of the same shape is not compiled again, as one that closes over them would be; `solver`, by default LevenbergMarquardt(); `tolerance`, the loss at which to stop
-    (by default as small as it gets); `patience`, the steps without progress after which to stop;
-    `on_progress`, called now and then with a `Progress`; `keep_parameters`, keep every iterate in
-    `history.parameters`.
+    Args:
+        residual: A JAX function of the parameters that returns an array.
+        params: Any pytree of numbers and arrays.
+        args: What else the function takes, data for instance: a function that is given new ones of the same
+            shape is not compiled again, as one that closes over them would be.
+        solver: By default LevenbergMarquardt().
+        tolerance: The loss at which to stop (by default as small as it gets).
+        patience: The steps without progress after which to stop.
+        on_progress: Called now and then with a `Progress`.
+        keep_parameters: Keep every iterate in `history.parameters`.
 
-    >>> import gaussbell as gb
-    >>> import jax.numpy as jnp
-    >>> t = jnp.linspace(0, 1, 20)
-    >>> y = 2.0 * jnp.exp(-1.5 * t)
-    >>> def misfit(p, t, y):
-    ...     return p["a"] * jnp.exp(-p["b"] * t) - y
-    >>> fit = gb.least_squares(misfit, {"a": 1.0, "b": 1.0}, args=(t, y))
-    >>> round(float(fit.params["a"]), 4), round(float(fit.params["b"]), 4)
-    (2.0, 1.5)
+    Example:
+        >>> import gaussbell as gb
+        >>> import jax.numpy as jnp
+        >>> t = jnp.linspace(0, 1, 20)
+        >>> y = 2.0 * jnp.exp(-1.5 * t)
+        >>> def misfit(p, t, y):
+        ...     return p["a"] * jnp.exp(-p["b"] * t) - y
+        >>> fit = gb.least_squares(misfit, {"a": 1.0, "b": 1.0}, args=(t, y))
+        >>> round(float(fit.params["a"]), 4), round(float(fit.params["b"]), 4)
+        (2.0, 1.5)
     """
     if not callable(residual):
         raise ValueError(f"residual: {type(residual).__name__} cannot be called; give a function.")

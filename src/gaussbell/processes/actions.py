@@ -15,9 +15,10 @@ from gaussbell.numerics.precision import in_double, on_host
 class DiscreteActions(eqx.Module):
     """The whole numbers from 0 to `count` - 1.
 
-    >>> import gaussbell as gb
-    >>> gb.actions.DiscreteActions(3).list_all().tolist()
-    [0, 1, 2]
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.actions.DiscreteActions(3).list_all().tolist()
+        [0, 1, 2]
     """
 
     count: int = eqx.field(static=True)
@@ -52,9 +53,10 @@ class DiscreteActions(eqx.Module):
 class BoxActions(eqx.Module):
     """Vectors of numbers between `low` and `high`, of shape (k,) each.
 
-    >>> import gaussbell as gb
-    >>> gb.actions.BoxActions([-1.0], [1.0]).contains([[0.5], [2.0]]).tolist()
-    [True, False]
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.actions.BoxActions([-1.0], [1.0]).contains([[0.5], [2.0]]).tolist()
+        [True, False]
     """
 
     low: Float[np.ndarray, " k"]

@@ -25,16 +25,19 @@ class OptimalSolution(NamedTuple):
 class FiniteMDP:
     """A Markov decision process with S states and A actions.
 
-    Arguments: `transition`, the probabilities P[s, a, s'], as an array (S, A, S), a JAX BCOO of that shape,
-    a sequence of A sparse (S, S) matrices, or one sparse (S A, S) matrix whose row s A + a belongs to the
-    pair (s, a); `reward`, r[s, a] as an array (S, A), or r[s, a, s'] in any of the forms of `transition`;
-    `discount` in [0, 1).
+    Args:
+        transition: The probabilities P[s, a, s'], as an array (S, A, S), a JAX BCOO of that shape, a sequence
+            of A sparse (S, S) matrices, or one sparse (S A, S) matrix whose row s A + a belongs to the pair
+            (s, a).
+        reward: R[s, a] as an array (S, A), or r[s, a, s'] in any of the forms of `transition`; `discount` in
+            [0, 1).
 
-    >>> import gaussbell as gb
-    >>> mdp = gb.FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[1.0], [0.0]], discount=0.5)
-    >>> chain = mdp.under([0, 0])
-    >>> chain.values.round(3).tolist(), chain.stationary.tolist()
-    ([1.333, 0.667], [0.5, 0.5])
+    Example:
+        >>> import gaussbell as gb
+        >>> mdp = gb.FiniteMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[1.0], [0.0]], discount=0.5)
+        >>> chain = mdp.under([0, 0])
+        >>> chain.values.round(3).tolist(), chain.stationary.tolist()
+        ([1.333, 0.667], [0.5, 0.5])
     """
 
     def __init__(self, transition: Any, reward: Any, discount: float):

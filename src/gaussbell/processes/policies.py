@@ -149,12 +149,14 @@ def raising_failures() -> Iterator[None]:
 def on_host(function: Callable[[np.ndarray], Any], width: int | None = None) -> OnHost:
     """A policy from a function of a batch of states (N, d) that returns N actions, in NumPy or anything else.
 
-    Arguments: `width`, how many numbers an action has; by default what the environment's actions have.
+    Args:
+        width: How many numbers an action has; by default what the environment's actions have.
 
-    >>> import gaussbell as gb, numpy
-    >>> policy = gb.policies.on_host(lambda states: numpy.where(states[:, 1] >= 0, 2, 0))
-    >>> float(policy(numpy.array([0.0, -0.1])))
-    0.0
+    Example:
+        >>> import gaussbell as gb, numpy
+        >>> policy = gb.policies.on_host(lambda states: numpy.where(states[:, 1] >= 0, 2, 0))
+        >>> float(policy(numpy.array([0.0, -0.1])))
+        0.0
     """
     return OnHost(HostFunction(function), None if width is None else (width,))
 
@@ -191,10 +193,11 @@ class Greedy(eqx.Module):
 
     `network` takes the state with the action's number appended, as in Transitions with actions.
 
-    >>> import gaussbell as gb, jax.numpy as jnp
-    >>> policy = gb.policies.Greedy(lambda x: -(x[-1] - 1) ** 2, num_actions=3)
-    >>> policy(jnp.zeros(2))
-    1
+    Example:
+        >>> import gaussbell as gb, jax.numpy as jnp
+        >>> policy = gb.policies.Greedy(lambda x: -(x[-1] - 1) ** 2, num_actions=3)
+        >>> policy(jnp.zeros(2))
+        1
     """
 
     network: Any
@@ -231,10 +234,11 @@ def _greedy_action(policy: Greedy, state: Any) -> Any:
 class EpsilonGreedy(eqx.Module):
     """The action of `policy`, or with probability `epsilon` one drawn uniformly.
 
-    >>> import gaussbell as gb, jax.numpy as jnp
-    >>> policy = gb.policies.EpsilonGreedy(gb.policies.Constant(0), num_actions=2, epsilon=0.2)
-    >>> policy.probabilities(jnp.zeros(3)).round(2).tolist()
-    [0.9, 0.1]
+    Example:
+        >>> import gaussbell as gb, jax.numpy as jnp
+        >>> policy = gb.policies.EpsilonGreedy(gb.policies.Constant(0), num_actions=2, epsilon=0.2)
+        >>> policy.probabilities(jnp.zeros(3)).round(2).tolist()
+        [0.9, 0.1]
     """
 
     policy: Any
@@ -269,7 +273,8 @@ def choose(policy: Policy, state: Float[Array, " d"], key: Any) -> Shaped[Array,
 def read_policy(policy: Any, width: int, actions: Actions) -> Policy:
     """A policy that compiled code can call, from any callable; ValueError where it is none.
 
-    Arguments: `width`, the length of a state.
+    Args:
+        width: The length of a state.
     """
     shape = actions.low.shape if isinstance(actions, BoxActions) else ()
     if not callable(policy):

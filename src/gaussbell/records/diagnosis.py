@@ -47,8 +47,10 @@ def diagnose(
 ) -> dict[str, Any]:
     """A record of spectra, curvature, assessments, maps of value and residual, and the landscape.
 
-    Arguments: `env` and `policy`, a simulator, by default that of a problem that comes along; `landscape`,
-    whether methods are to run from fresh weights; `tell`, hears what is being done.
+    Args:
+        env, policy: A simulator, by default that of a problem that comes along.
+        landscape: Whether methods are to run from fresh weights.
+        tell: Hears what is being done.
     """
     started = time.perf_counter()
     given: dict[str, Any] = {"features": kept.features}

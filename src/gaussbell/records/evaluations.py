@@ -45,8 +45,11 @@ def save_evaluation(
 ) -> Path:
     """Write a solution of `evaluate` with its data, for `gaussbell diagnose`; whole or not at all.
 
-    Networks are kept as by `save_policy`. Arguments: `features`, as they were given to `evaluate`; `problem` and
-    `options`, the name of a problem that comes along and what its environment was made with.
+    Networks are kept as by `save_policy`.
+
+    Args:
+        features: As they were given to `evaluate`.
+        problem, options: The name of a problem that comes along and what its environment was made with.
     """
     record = {
         "format": FORMAT,
@@ -67,7 +70,8 @@ def save_evaluation(
 def load_evaluation(path: Path | str, network: Any = None) -> Evaluation:
     """Read what `save_evaluation` wrote; ValueError where the file is not one.
 
-    Arguments: `network`, where the file says that it holds numbers only: a network of the same shape.
+    Args:
+        network: Where the file says that it holds numbers only: a network of the same shape.
     """
     record = records.read(Path(path))
     if not isinstance(record, dict) or record.get("kind") != KIND:

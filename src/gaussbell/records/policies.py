@@ -45,7 +45,8 @@ def save_policy(path: Path | str, solution: PolicySolution) -> Path:
 def load_policy(path: Path | str, network: Any = None) -> PolicySolution:
     """Read a solution that `save_policy` wrote; ValueError where the file is not one.
 
-    Arguments: `network`, where the file says that it holds numbers only: a network of the same shape.
+    Args:
+        network: Where the file says that it holds numbers only: a network of the same shape.
     """
     record = records.read(Path(path))
     if record.get("kind") != "policy solution":

@@ -32,17 +32,20 @@ def report_evaluation(
     It shows whether the value can be trusted, convergence, maps of value, residual and estimated error, and
     the spectrum of the Jacobians.
 
-    Arguments: `data` and `features`, as they were given to `evaluate`; `env` and `policy`, a simulator, which
-    knows more than the rows; `name` and `settings`, what the page should say of the fit.
+    Args:
+        data, features: As they were given to `evaluate`.
+        env, policy: A simulator, which knows more than the rows.
+        name, settings: What the page should say of the fit.
 
-    >>> import gaussbell as gb, tempfile
-    >>> from gaussbell.report import report_evaluation
-    >>> chain = gb.environments.SevenStar().under()
-    >>> features = gb.encodings.normal(chain.num_states, 2, key=0)
-    >>> found = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
-    >>> file = f"{tempfile.mkdtemp()}/star.html"
-    >>> report_evaluation(file, found, chain, features=features, name="the star").name
-    'star.html'
+    Example:
+        >>> import gaussbell as gb, tempfile
+        >>> from gaussbell.report import report_evaluation
+        >>> chain = gb.environments.SevenStar().under()
+        >>> features = gb.encodings.normal(chain.num_states, 2, key=0)
+        >>> found = gb.evaluate(gb.MLP((2, 7, 1), key=0), chain, features=features)
+        >>> file = f"{tempfile.mkdtemp()}/star.html"
+        >>> report_evaluation(file, found, chain, features=features, name="the star").name
+        'star.html'
     """
     features = None if features is None else np.asarray(features)
     losses = np.asarray(solution.history.loss)

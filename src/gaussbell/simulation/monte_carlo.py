@@ -38,9 +38,10 @@ class Grid(NamedTuple):
 def effective_horizon(discount: float, tolerance: float) -> int:
     """How many steps leave at most `tolerance` of the discounted sum of a constant reward.
 
-    >>> import gaussbell as gb
-    >>> gb.monte_carlo.effective_horizon(0.99, 1e-6)
-    1375
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.monte_carlo.effective_horizon(0.99, 1e-6)
+        1375
     """
     if not 0 < discount < 1:
         raise ValueError(f"discount={discount!r}: give a number between 0 and 1, or the horizon itself.")
@@ -66,14 +67,17 @@ def returns(
     a random process or policy a return is one draw; `samples` of them are averaged, and their standard
     error is that of the mean.
 
-    Arguments: `state` (N, d), any number of them: memory is bounded; `horizon`, how many steps to simulate,
-    instead of `tolerance`; `action`, the first actions, for Q-factors; `on_progress`, called with the number of
-    states done and N.
+    Args:
+        state: (N, d), any number of them: memory is bounded.
+        horizon: How many steps to simulate, instead of `tolerance`.
+        action: The first actions, for Q-factors.
+        on_progress: Called with the number of states done and N.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> gb.monte_carlo.returns(car, car.along_velocity, [[-0.5, 0.0]]).round(3).tolist()
-    [-99.592]
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> gb.monte_carlo.returns(car, car.along_velocity, [[-0.5, 0.0]]).round(3).tolist()
+        [-99.592]
     """
     state = read_concrete("state", state)
     samples = read_count("samples", samples, 1)
@@ -102,11 +106,12 @@ def returns(
 def value_on_grid(env: Simulator, policy: Policy, shape: Sequence[int] = (500, 500), **options: Any) -> Grid:
     """The value of a policy on a grid over the environment's box; options as in `returns`.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> grid = gb.monte_carlo.value_on_grid(car, car.along_velocity, (4, 3))
-    >>> grid.state.shape, grid.table().shape
-    ((12, 2), (4, 3))
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> grid = gb.monte_carlo.value_on_grid(car, car.along_velocity, (4, 3))
+        >>> grid.state.shape, grid.table().shape
+        ((12, 2), (4, 3))
     """
     if env.low is None or env.high is None:
         raise ValueError(f"env: {env!r} has no box of states to lay a grid over; use `returns` at states.")
@@ -127,11 +132,12 @@ def look_ahead(
 
     The network's error counts only with the discount, and errors near a jump of the value average out.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 10, 1), key=0))
-    >>> gb.monte_carlo.look_ahead(network, car, car.along_velocity, car.sample_states(5, key=1), 50).shape
-    (5,)
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> network = gb.FeatureNetwork(car.features(), gb.MLP((6, 10, 1), key=0))
+        >>> gb.monte_carlo.look_ahead(network, car, car.along_velocity, car.sample_states(5, key=1), 50).shape
+        (5,)
     """
     env = read_simulator(env)
     if not env.can_set_state:
@@ -149,14 +155,18 @@ def mixed_states(
     """A function that draws states: half uniform, a quarter visited by the policy, a quarter near the start.
 
     For `evaluate_policy(..., states=...)`. Uniform states alone say little about where a good policy keeps
-    the process, and nothing about the state that it restarts from. Arguments: `reach`, how far from the
-    start "near" is, in every number; `length`, of the episodes whose states are drawn.
+    the process, and nothing about the state that it restarts from.
 
-    >>> import gaussbell as gb
-    >>> pole = gb.environments.CartPole()
-    >>> draw = gb.monte_carlo.mixed_states(pole, gb.policies.Constant(0), (1.0, 0.5, 0.1, 0.5))
-    >>> draw(100, 0).shape
-    (100, 4)
+    Args:
+        reach: How far from the start "near" is, in every number.
+        length: Of the episodes whose states are drawn.
+
+    Example:
+        >>> import gaussbell as gb
+        >>> pole = gb.environments.CartPole()
+        >>> draw = gb.monte_carlo.mixed_states(pole, gb.policies.Constant(0), (1.0, 0.5, 0.1, 0.5))
+        >>> draw(100, 0).shape
+        (100, 4)
     """
 
     start = read_simulator(env).nominal_start

@@ -38,16 +38,20 @@ def sample_transitions(
     Where there is no box to draw states from, the policy is run from the environment's own starts, and
     transitions are drawn from the states that it visits.
 
-    Arguments: `n_step`, a whole number or a LambdaReturn; `q`, whether the first action is drawn uniformly
-    instead, for Q-factors; `successors`, how many independent simulations each transition averages: more than
-    one where the process is stochastic and its state can be set; `state` (n, s), to start from other states;
-    `action` (n,), to start with these actions.
+    Args:
+        n_step: A whole number or a LambdaReturn.
+        q: Whether the first action is drawn uniformly instead, for Q-factors.
+        successors: How many independent simulations each transition averages: more than one where the process
+            is stochastic and its state can be set.
+        state: (n, s), to start from other states.
+        action: (n,), to start with these actions.
 
-    >>> import gaussbell as gb
-    >>> car = gb.environments.MountainCar()
-    >>> data = gb.sample_transitions(car, car.along_velocity, 100, n_step=20)
-    >>> data.state.shape, round(float(data.discount[0]), 3)
-    ((100, 2), 0.818)
+    Example:
+        >>> import gaussbell as gb
+        >>> car = gb.environments.MountainCar()
+        >>> data = gb.sample_transitions(car, car.along_velocity, 100, n_step=20)
+        >>> data.state.shape, round(float(data.discount[0]), 3)
+        ((100, 2), 0.818)
     """
     env = read_simulator(env)
     n = read_count("n", n, 1)

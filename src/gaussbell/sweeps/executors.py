@@ -36,10 +36,11 @@ OpenExecutor = Callable[[], contextlib.AbstractContextManager[Executor]]
 class Shared:
     """An executor that several sweeps share; opened anew where its workers have died.
 
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with Shared(ThreadPoolExecutor) as open_executor, open_executor() as executor:
-    ...     executor.submit(sum, [1, 2]).result()
-    3
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with Shared(ThreadPoolExecutor) as open_executor, open_executor() as executor:
+        ...     executor.submit(sum, [1, 2]).result()
+        3
     """
 
     def __init__(self, open_executor: OpenExecutor):

@@ -37,9 +37,12 @@ MOST_GROUPS = 12
 class Sweep(NamedTuple):
     """What to run: cells, what measures one, and what to call them.
 
-    Arguments: `measure`, a function at the top of a module, from a cell to an xarray data set; `name`, the
-    name of a cell's file; `group`, cells of one group compile the same programs and run one after the other;
-    `cost`, about how many seconds a cell takes; `about`, facts that every file should hold.
+    Args:
+        measure: A function at the top of a module, from a cell to an xarray data set.
+        name: The name of a cell's file.
+        group: Cells of one group compile the same programs and run one after the other.
+        cost: About how many seconds a cell takes.
+        about: Facts that every file should hold.
     """
 
     cells: list[Cell]

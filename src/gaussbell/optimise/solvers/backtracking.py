@@ -22,13 +22,14 @@ class BacktrackingGaussNewton(Solver):
     The textbook remedy for Algorithm 1's fixed step size, here to be compared with: it never diverges, but
     where the Jacobian is near-singular its steps become tiny. `damping` is constant, as in Algorithm 1.
 
-    >>> import gaussbell as gb
-    >>> import jax.numpy as jnp
-    >>> def rosenbrock(x):
-    ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
-    >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.BacktrackingGaussNewton())
-    >>> [round(float(x), 6) for x in solution.params]
-    [1.0, 1.0]
+    Example:
+        >>> import gaussbell as gb
+        >>> import jax.numpy as jnp
+        >>> def rosenbrock(x):
+        ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+        >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.BacktrackingGaussNewton())
+        >>> [round(float(x), 6) for x in solution.params]
+        [1.0, 1.0]
     """
 
     damping: float | Float[Array, ""] = 1e-5

@@ -54,16 +54,19 @@ class Dogleg(Solver):
     residual can reach zero this takes far fewer steps than damping does. Near a minimum with a large
     residual the undamped point may overshoot, and LevenbergMarquardt takes fewer.
 
-    Arguments: `min_reduction_ratio`, the gain ratio above which a step is taken; `max_acceleration`, or None for straight steps;
-    `space`, where the Gauss-Newton system is solved.
+    Args:
+        min_reduction_ratio: The gain ratio above which a step is taken.
+        max_acceleration: Or None for straight steps.
+        space: Where the Gauss-Newton system is solved.
 
-    >>> import gaussbell as gb
-    >>> import jax.numpy as jnp
-    >>> def rosenbrock(x):
-    ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
-    >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg())
-    >>> [round(float(x), 6) for x in solution.params]
-    [1.0, 1.0]
+    Example:
+        >>> import gaussbell as gb
+        >>> import jax.numpy as jnp
+        >>> def rosenbrock(x):
+        ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+        >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.Dogleg())
+        >>> [round(float(x), 6) for x in solution.params]
+        [1.0, 1.0]
     """
 
     min_reduction_ratio: float | Float[Array, ""] = 1e-4

@@ -18,14 +18,15 @@ class FirstOrder(Solver):
     anything with its `init` and `update`; gaussbell itself does not need optax. Each new transform compiles
     anew, so make it once.
 
-    >>> import gaussbell as gb
-    >>> from typing import NamedTuple
-    >>> class Descent(NamedTuple):  # optax.sgd(0.1), say
-    ...     init: object = lambda params: ()
-    ...     update: object = lambda gradient, state, params: (-0.1 * gradient, state)
-    >>> solution = gb.least_squares(lambda x: x - 3.0, 0.0, solver=gb.FirstOrder(Descent()))
-    >>> round(float(solution.params), 6)
-    3.0
+    Example:
+        >>> import gaussbell as gb
+        >>> from typing import NamedTuple
+        >>> class Descent(NamedTuple):  # optax.sgd(0.1), say
+        ...     init: object = lambda params: ()
+        ...     update: object = lambda gradient, state, params: (-0.1 * gradient, state)
+        >>> solution = gb.least_squares(lambda x: x - 3.0, 0.0, solver=gb.FirstOrder(Descent()))
+        >>> round(float(solution.params), 6)
+        3.0
     """
 
     transform: Any = eqx.field(static=True)

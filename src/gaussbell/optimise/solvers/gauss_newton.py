@@ -17,12 +17,13 @@ class GaussNewton(FixedStep):
     its end phase is quadratic. `space` says where the system is solved: by default in parameter space or
     in sample space, whichever is smaller; with damping the iterates are the same.
 
-    >>> import gaussbell as gb
-    >>> star = gb.environments.SevenStar()
-    >>> features = gb.encodings.normal(7, 2, key=1)
-    >>> gb.evaluate(gb.MLP((2, 7, 1), key=0), star.under(), features=features,
-    ...             solver=gb.GaussNewton(step_size=1.0, damping=1e-5)).status.name
-    'CONVERGED'
+    Example:
+        >>> import gaussbell as gb
+        >>> star = gb.environments.SevenStar()
+        >>> features = gb.encodings.normal(7, 2, key=1)
+        >>> gb.evaluate(gb.MLP((2, 7, 1), key=0), star.under(), features=features,
+        ...             solver=gb.GaussNewton(step_size=1.0, damping=1e-5)).status.name
+        'CONVERGED'
     """
 
     step_size: float | Float[Array, ""] = 1.0
@@ -51,9 +52,10 @@ class SemiGaussNewton(FixedStep):
     The paper's semi-Hessian. It solves for a target that then moves away, and often diverges; it is here to
     be compared with.
 
-    >>> import gaussbell as gb
-    >>> gb.SemiGaussNewton(step_size=0.001, damping=1e-5).step_size
-    0.001
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.SemiGaussNewton(step_size=0.001, damping=1e-5).step_size
+        0.001
     """
 
     step_size: float | Float[Array, ""] = 1.0

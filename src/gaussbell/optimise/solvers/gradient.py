@@ -14,9 +14,10 @@ class ResidualGradient(FixedStep):
     Safe for small step sizes and slow always: the Jacobian of a Bellman residual is ill-conditioned, since
     states and successors nearly cancel. Use LevenbergMarquardt unless you study first-order methods.
 
-    >>> import gaussbell as gb
-    >>> gb.ResidualGradient(step_size=0.01)
-    ResidualGradient(step_size=0.01)
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.ResidualGradient(step_size=0.01)
+        ResidualGradient(step_size=0.01)
     """
 
     step_size: float | Float[Array, ""] = 0.01
@@ -40,9 +41,10 @@ class SemiGradient(FixedStep):
 
     It is the gradient of no function and may diverge, even with linear networks.
 
-    >>> import gaussbell as gb
-    >>> gb.SemiGradient(step_size=0.01)
-    SemiGradient(step_size=0.01)
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.SemiGradient(step_size=0.01)
+        SemiGradient(step_size=0.01)
     """
 
     step_size: float | Float[Array, ""] = 0.01
@@ -69,9 +71,10 @@ class ResidualAlgorithm(FixedStep):
     With weight 1 it is ResidualGradient, with weight 0 SemiGradient. Between them lies a weight above which
     it cannot diverge; it depends on the problem, so it is one more number to tune. Here to be compared with.
 
-    >>> import gaussbell as gb
-    >>> gb.ResidualAlgorithm(step_size=0.01, weight=0.5)
-    ResidualAlgorithm(step_size=0.01, weight=0.5)
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.ResidualAlgorithm(step_size=0.01, weight=0.5)
+        ResidualAlgorithm(step_size=0.01, weight=0.5)
     """
 
     step_size: float | Float[Array, ""] = 0.01

@@ -45,17 +45,21 @@ class LevenbergMarquardt(Solver):
     r_vv the second derivative of the residual along v, from the same factorisation. It follows curved
     valleys that stall plain steps; a step whose correction is too large, 2 |a| > `max_acceleration` |v|, is rejected.
 
-    Arguments: `initial_factor`, the first factor; `min_reduction_ratio`, the gain ratio above which a step is taken;
-    `max_acceleration`, or None for steps without acceleration; `lookback`, against how many of the last losses the loss
-    must fall (one is monotone); `space`, where the damped system is solved.
+    Args:
+        initial_factor: The first factor.
+        min_reduction_ratio: The gain ratio above which a step is taken.
+        max_acceleration: Or None for steps without acceleration.
+        lookback: Against how many of the last losses the loss must fall (one is monotone).
+        space: Where the damped system is solved.
 
-    >>> import gaussbell as gb
-    >>> import jax.numpy as jnp
-    >>> def rosenbrock(x):
-    ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
-    >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.LevenbergMarquardt())
-    >>> [round(float(x), 6) for x in solution.params]
-    [1.0, 1.0]
+    Example:
+        >>> import gaussbell as gb
+        >>> import jax.numpy as jnp
+        >>> def rosenbrock(x):
+        ...     return jnp.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+        >>> solution = gb.least_squares(rosenbrock, [-1.2, 1.0], solver=gb.LevenbergMarquardt())
+        >>> [round(float(x), 6) for x in solution.params]
+        [1.0, 1.0]
     """
 
     initial_factor: float | Float[Array, ""] = 1e-2

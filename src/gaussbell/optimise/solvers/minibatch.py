@@ -41,12 +41,18 @@ class Minibatch(Solver):
     For data too large for one step, and to get near a solution soon; the end phase is linear at best. It
     needs rows that stand alone, which samples do and the states of a finite chain do not.
 
-    Arguments: `batch_size`; `momentum`, from 0 to 1; `damping`; `step_size`, the first; `seed`, of
-    the order of rows; `space`, where a batch's system is solved.
+    Args:
+        batch_size: Residuals of a batch.
+        momentum: How much of the last step guides the next, from 0 to 1.
+        damping: In units of the mean square norm of a row of J.
+        step_size: The first step size.
+        seed: Of the order of the batches.
+        space: Where a batch's system is solved.
 
-    >>> import gaussbell as gb
-    >>> gb.Minibatch(batch_size=64).batch_size
-    64
+    Example:
+        >>> import gaussbell as gb
+        >>> gb.Minibatch(batch_size=64).batch_size
+        64
     """
 
     batch_size: int = eqx.field(static=True, default=512)
