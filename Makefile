@@ -8,8 +8,10 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/gaussbell evaluate mountain-car --out runs/demo --report runs/demo/report.html
 
+# The tests, and the examples in docstrings as users run them: JAX as it comes.
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+	$(BIN)/python -m pytest -n 2 --doctest-modules src
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow

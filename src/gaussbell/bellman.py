@@ -123,9 +123,10 @@ class BellmanProblem(LeastSquaresProblem):
     """The NMSBE of a network as a least-squares problem in its parameters.
 
     `inputs` are all inputs the network is evaluated at, the states first, then successors if any;
-    `difference` maps their values to rows, `semi_gradient` those of the states alone. With an `output_unit` the last
-    layer's weights are counted in multiples of it, so that all parameters are of one size. `features`, if
-    any, have been applied to `inputs` already, and come before the network again when it is returned.
+    `difference` maps their values to rows, `semi_gradient` those of the states alone. With an `output_unit`
+    the last layer's weights are counted in multiples of it, so that all parameters are of one size.
+    `features`, if any, have been applied to `inputs` already, and come before the network again when it is
+    returned.
     """
 
     packing: Packing

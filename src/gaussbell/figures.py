@@ -181,7 +181,8 @@ def draw_values(record: dict[str, Any]) -> Figure:
     caption = (
         "The value jumps along curves: on one side the car still makes it over the hill, on the other "
         "it needs another "
-        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions with n_step {settings['n_step']}, "
+        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions with n_step "
+        f"{settings['n_step']}, "
         "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the "
         "largest 0.5 %). "
         f"Root mean squared error {result['relative_error']:.3f} standard deviations of the value, "
@@ -218,7 +219,8 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     result, seen = record["result"], record["assessment"]["checks"]
     verdict = " ".join(result["warnings"]) or "No check speaks against it."
     caption = (
-        f"{result['logged_steps']:,} logged steps, of which {seen['action_match_rate']:.0%} do what the policy "
+        f"{result['logged_steps']:,} logged steps, of which {seen['action_match_rate']:.0%} do what "
+        "the policy "
         f"would do. Dots are refits to resampled episodes, the bar is the confidence interval. {verdict}"
     )
     with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (
@@ -287,7 +289,8 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
     spectra, checks = record["spectra"], record["checks"]
     bellman = spectra["bellman"]
     caption = (
-        f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples; the Bellman Jacobian has rank "
+        f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples; the Bellman "
+        "Jacobian has rank "
         f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as samples "
         "and full rank every critical point has zero residual; a steep fall says that samples nearly "
         "repeat each other, and below 1e-16 of the largest all is rounding."

@@ -72,7 +72,8 @@ def test_stable_baselines_models_work_in_every_call():
     policy = gb.policies.from_stable_baselines(model)
     data = gb.sample_transitions(car, policy, 8, n_step=3)
     chosen = model.predict(np.asarray(data.state, np.float32), deterministic=True)[0]
-    reached = np.array([car.transition(s, int(a)) for s, a in zip(np.asarray(data.state, np.float32), chosen)])
+    states = np.asarray(data.state, np.float32)
+    reached = np.array([car.transition(s, int(a)) for s, a in zip(states, chosen)])
     one = gb.sample_transitions(car, policy, 8)
     np.testing.assert_allclose(one.next_state, reached, atol=1e-6)
     fresh = lambda: gb.sample_transitions(car, gb.policies.from_stable_baselines(model), 8, n_step=3)
@@ -135,7 +136,8 @@ def test_gradients_through_a_fitted_network_do_not_warn():
     rng = np.random.default_rng(0)
     state = rng.uniform(-1, 1, (50, 2))
     data = gb.Transitions(state, -np.sum(state**2, axis=1), 0.9 * state, discount=0.95)
-    for start in (gb.MLP((2, 8, 1)), gb.FeatureNetwork(gb.features.Scale([-1, -1], [1, 1]), gb.MLP((2, 8, 1)))):
+    behind = gb.FeatureNetwork(gb.features.Scale([-1, -1], [1, 1]), gb.MLP((2, 8, 1)))
+    for start in (gb.MLP((2, 8, 1)), behind):
         fit = gb.evaluate(start, data, max_steps=30)
         slope = jax.grad(fit.network)(jnp.array([0.3, -0.2]))
         near = [float(fit.network(np.array([0.3 + h, -0.2]))) for h in (-1e-2, 1e-2)]
@@ -152,7 +154,8 @@ def test_nothing_compiles_for_other_numbers_of_the_same_shape():
     first, second = data(0), data(1)
     network = gb.MLP((2, 5, 1))
     gb.evaluate(network, first, max_steps=300)
-    again = [lambda: gb.evaluate(network, first, max_steps=17), lambda: gb.evaluate(network, second, max_steps=17),
+    again = [lambda: gb.evaluate(network, first, max_steps=17),
+             lambda: gb.evaluate(network, second, max_steps=17),
              lambda: gb.evaluate(network, first, tolerance=1e-3, max_steps=600)]
     assert [counting_compilations(run) for run in again] == [0, 0, 0]
 
@@ -160,7 +163,8 @@ def test_nothing_compiles_for_other_numbers_of_the_same_shape():
         return params[0] * t + params[1] - y
     t = np.linspace(0, 1, 5)
     gb.least_squares(line, [0.0, 0.0], args=(t, 2 * t + 1))
-    assert counting_compilations(lambda: gb.least_squares(line, [0.0, 0.0], args=(t, 3 * t), max_steps=9)) == 0
+    other = lambda: gb.least_squares(line, [0.0, 0.0], args=(t, 3 * t), max_steps=9)
+    assert counting_compilations(other) == 0
     """)
 
 

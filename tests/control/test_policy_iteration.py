@@ -372,9 +372,7 @@ def test_mistakes():
 def test_cart_pole_on_every_seed(seed):
     found = gb.policy_iteration(gb.environments.CartPole(), key=seed)
     starts = np.random.default_rng(seed).uniform(-0.05, 0.05, (200, 4))
-    log = gb.monte_carlo.play(
-        gb.environments.CartPole(), found.policy, episodes=200, length=500, key=0, start=starts
-    )
+    log = gb.environments.CartPole().play(found.policy, episodes=200, length=500, key=0, start=starts)
     assert found.succeeded and gb.tasks.lengths(log).mean() > 490
 
 

@@ -34,7 +34,8 @@ gb.msbe(network, chain, features=features) + 1
 assert float(jax.jit(evaluate)(jax.random.key(0)).loss) <= 1e-24
 
 data = gb.Transitions(np.eye(2), [0.0, 1.0], 0.9 * np.eye(2))
-for solver in (gb.LevenbergMarquardt(), gb.GaussNewton(), gb.BacktrackingGaussNewton(), gb.Minibatch(batch_size=1),
+for solver in (gb.LevenbergMarquardt(), gb.GaussNewton(), gb.BacktrackingGaussNewton(),
+               gb.Minibatch(batch_size=1),
                gb.ResidualAlgorithm(), gb.LevenbergMarquardt(space=gb.linalg.MatrixFree(rows=1))):
     def evaluate(key):
         return gb.evaluate(gb.MLP((2, 3, 1), key=key), data, solver=solver, max_steps=5)

@@ -104,9 +104,9 @@ def algorithm_2(
 def default_recipe(task: tasks.Task) -> Recipe:
     """The recipe for a task.
 
-    Where the aim is to go on: a large epsilon, few roll-outs, and starting over after ten sweeps. Where it is to
-    get somewhere: a small epsilon, more roll-outs, transitions along their paths, which tell how far away the goal
-    is, and some forgiveness for a worse score.
+    Where the aim is to go on: a large epsilon, few roll-outs, and starting over after ten sweeps. Where it is
+    to get somewhere: a small epsilon, more roll-outs, transitions along their paths, which tell how far away
+    the goal is, and some forgiveness for a worse score.
     """
     if isinstance(task, tasks.Survive):
         return Recipe(attempt=10)

@@ -66,8 +66,8 @@ class Fresh(eqx.Module):
 class Replay(eqx.Module):
     """Single steps, all kept: each new policy is evaluated on everything seen so far.
 
-    Half of the transitions are steps from states all over the box, half from states that roll-outs visited, tried
-    with the other actions too. Where the state cannot be set, all come from playing: the roll-outs, and
+    Half of the transitions are steps from states all over the box, half from states that roll-outs visited,
+    tried with the other actions too. Where the state cannot be set, all come from playing: the roll-outs, and
     episodes of the policy with random actions mixed in.
 
     Args:

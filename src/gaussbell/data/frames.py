@@ -49,7 +49,8 @@ def transitions_from_frame(frame: Any, **columns: Any) -> Transitions:
 
     Example:
         >>> import gaussbell as gb
-        >>> table = {"state": [0.0, 1.0], "reward": [1.0, 0.0], "next_state": [1.0, 0.0], "discount": [0.9, 0.9]}
+        >>> table = {"state": [0.0, 1.0], "reward": [1.0, 0.0], "next_state": [1.0, 0.0]}
+        >>> table["discount"] = [0.9, 0.9]
         >>> len(gb.datasets.transitions_from_frame(table))
         2
     """
@@ -57,7 +58,8 @@ def transitions_from_frame(frame: Any, **columns: Any) -> Transitions:
     for name in ("discount", "next_state"):
         if name not in arrays:
             raise ValueError(
-                f"{name}: the frame has no such column; say which holds it: {name}=... Logged steps without a "
+                f"{name}: the frame has no such column; say which holds it: {name}=... Logged steps "
+                "without a "
                 "discount are read with from_frame (or read)."
             )
     return Transitions(**arrays)

@@ -66,7 +66,8 @@ class Log(eqx.Module):
     ):
         if not isinstance(actions, Actions | None):
             raise ValueError(
-                f"actions={actions!r}: give gaussbell.actions.DiscreteActions(count) or BoxActions(low, high)."
+                f"actions={actions!r}: give gaussbell.actions.DiscreteActions(count) or "
+                "BoxActions(low, high)."
             )
         self.actions = actions
         self.state = read_concrete("state", state)
@@ -146,10 +147,10 @@ class Log(eqx.Module):
         """Transitions over one or several steps, cut at the end of an episode.
 
         Without a `policy` they are those of the policy that was logged, for state values. With one they are
-        Q-factors of that policy: the first action is the logged one, whatever it was, and the next action
-        is the policy's. Several steps go on only as long as the log does what the policy would do (the
-        importance weight of a certain policy is zero after that), so no weights are needed; a stochastic policy
-        has all actions as successors, with their probabilities, and one step.
+        Q-factors of that policy: the first action is the logged one, whatever it was, and the next action is
+        the policy's. Several steps go on only as long as the log does what the policy would do (the
+        importance weight of a certain policy is zero after that), so no weights are needed; a stochastic
+        policy has all actions as successors, with their probabilities, and one step.
         """
         if isinstance(n_step, LambdaReturn):
             raise ValueError(

@@ -19,10 +19,10 @@ class Transitions(eqx.Module):
 
         residual_i = f(state_i) - reward_i - sum_m probability_im discount_im f(next_state_im)
 
-    For Q-factors give `action` and `next_action`, the policy's choice in `next_state`; they are appended
-    to the states as further inputs of the network. If the process or the policy is stochastic, a
-    single drawn successor has double-sampling bias towards smooth values: give several, drawn independently from the same state, or
-    all of them with their probabilities.
+    For Q-factors give `action` and `next_action`, the policy's choice in `next_state`; they are appended to
+    the states as further inputs of the network. If the process or the policy is stochastic, a single drawn
+    successor has double-sampling bias towards smooth values: give several, drawn independently from the same
+    state, or all of them with their probabilities.
 
     Args:
         state: (N, d), `reward` (N,), `next_state` (N, d), or (N, M, d) for M successors; `discount` a number,
@@ -117,7 +117,8 @@ class Transitions(eqx.Module):
 
     @staticmethod
     def join(*parts: "Transitions") -> "Transitions":
-        """The transitions of all parts, each counting the same; those with fewer successors get improbable ones.
+        """The transitions of all parts, each counting the same; those with fewer successors get improbable
+        ones.
 
         Example:
             >>> import gaussbell as gb
@@ -195,7 +196,8 @@ class Transitions(eqx.Module):
             discount = discount[:, None]  # one for all successors of a row
         if discount.shape not in ((), shape, (shape[0], 1)):
             raise ValueError(
-                f"discount: shape {discount.shape}; give one number, or one for each of {shape[0]} transitions."
+                f"discount: shape {discount.shape}; give one number, or one for each of {shape[0]} "
+                "transitions."
             )
         return jnp.broadcast_to(discount, shape)
 

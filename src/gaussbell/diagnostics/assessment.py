@@ -212,8 +212,9 @@ def assess(
     On a finite process, `data` is its chain, and the answer is exact. With a simulator, paths are followed
     from fresh states until a tenth of the discount is left: their residual is an error of the value. With
     `held_out` transitions of many steps, the same is done for them. From the data alone there are two
-    references: nearest-neighbour averagers, believed as far as values are reward-grounded, and Gaussian-process
-    TD (GPTD) where they are not. What neither can see are rewards that no transition has met.
+    references: nearest-neighbour averagers, believed as far as values are reward-grounded, and
+    Gaussian-process TD (GPTD) where they are not. What neither can see are rewards that no transition has
+    met.
 
     Args:
         solution: Or its network.

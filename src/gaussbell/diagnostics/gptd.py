@@ -1,8 +1,8 @@
 """Gaussian-process TD (GPTD): the smooth value that explains the data, with its own uncertainty.
 
 A Gaussian process over value functions, conditioned on what transitions say of them: that
-v(s) - discount v(s') is the reward. Unlike chains of neighbours it needs no sample near each successor, since it
-uses how values change from s to s'. How smooth it is, the likelihood of the rewards decides.
+v(s) - discount v(s') is the reward. Unlike chains of neighbours it needs no sample near each successor,
+since it uses how values change from s to s'. How smooth it is, the likelihood of the rewards decides.
 """
 
 from typing import Any, NamedTuple

@@ -75,7 +75,8 @@ def landscape(
         >>> inputs = gb.encodings.normal(7, 2, key=1)
         >>> start = gb.MLP((2, 7, 1), key=0)
         >>> some = {"Gauss-Newton": gb.GaussNewton(1.0)}
-        >>> seen = gb.diagnostics.landscape(start, chain, features=inputs, methods=some, max_steps=50, points=9)
+        >>> options = {"features": inputs, "methods": some, "max_steps": 50, "points": 9}
+        >>> seen = gb.diagnostics.landscape(start, chain, **options)
         >>> seen.loss.shape, len(seen.paths), 0 < seen.kept <= 1
         ((9, 9), 1, True)
     """

@@ -25,10 +25,10 @@ class NeighbourValues(NamedTuple):
     """What chains of nearest neighbours through the data say.
 
     `value` (N,) of each sample; `distance` (N,) from its successor to the sample that stands for that, 0
-    where the process ends, in units of the typical distance between samples; `reaches_reward` (N,), whether the
-    chain meets a reward other than the commonest; `reward_grounded` (N,), the share of the value that comes
-    from rewards the data show: the chain counts up to the first successor that the data cannot tell from
-    where it came, and what lies behind is a guess, whatever the residual.
+    where the process ends, in units of the typical distance between samples; `reaches_reward` (N,), whether
+    the chain meets a reward other than the commonest; `reward_grounded` (N,), the share of the value that
+    comes from rewards the data show: the chain counts up to the first successor that the data cannot tell
+    from where it came, and what lies behind is a guess, whatever the residual.
     """
 
     value: Float[np.ndarray, " N"]
@@ -120,7 +120,7 @@ def nearest_neighbour_averager(data: Transitions, count: int) -> Values:
 
 
 def successors_of(data: Transitions) -> tuple[Float[np.ndarray, "N M d"], Float[np.ndarray, "N M"]]:
-    """The successors of each state, and how much each counts; where the process ends, the state itself and 0."""
+    """The successors of each state, and how much each counts; where the process ends, the state and 0."""
     inputs, successors = np.asarray(data.inputs), np.asarray(data.next_inputs)
     counts = np.asarray(data.discount)
     if data.probability is None:

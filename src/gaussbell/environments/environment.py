@@ -34,8 +34,8 @@ class Environment(eqx.Module):
 
     A subclass defines `initial`, `transition`, `reward` and, where the process can end, `terminal`, each for
     one state and in JAX; `low` and `high`, the box that states are sampled from; `actions`; `discount`. If a
-    step is random it sets `is_stochastic = True`, and then `rng` is a key: the same for `transition` and `reward`, so
-    that both see the same draw. Otherwise `rng` is None.
+    step is random it sets `is_stochastic = True`, and then `rng` is a key: the same for `transition`
+    and `reward`, so that both see the same draw. Otherwise `rng` is None.
     """
 
     discount: eqx.AbstractVar[float]

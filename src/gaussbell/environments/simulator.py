@@ -1,4 +1,4 @@
-"""What a simulator is: all that sampling, Monte-Carlo estimates and policy iteration ask of an environment."""
+"""What a simulator is: all that sampling, Monte-Carlo estimates and policy iteration ask for."""
 
 import inspect
 from typing import Any, NamedTuple, Protocol
@@ -121,7 +121,8 @@ def read_simulator(env: Any) -> Simulator:
     if not missing:
         return env
     raise ValueError(
-        f"env: got {type(env).__name__}, which cannot be simulated (it has no {missing[0]}); give a gaussbell "
+        f"env: got {type(env).__name__}, which cannot be simulated (it has no {missing[0]}); give a "
+        "gaussbell "
         "environment, environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
     )
 

@@ -59,9 +59,9 @@ class PolicyEvaluation(Solution):
 
     `value_error` estimates the root mean squared error of the value over the environment's box (or the states
     that were asked for), from fresh paths that no fit has seen, and `relative_error` is that divided by the
-    standard deviation of the value there: 1 is no better than a constant. `n_step` is that of the transitions,
-    `tried` lists all that were tried, `transitions` are those of the fit, and `simulated` counts every step of
-    the simulator, the ones for the choice and for the estimate included.
+    standard deviation of the value there: 1 is no better than a constant. `n_step` is that of the
+    transitions, `tried` lists all that were tried, `transitions` are those of the fit, and `simulated` counts
+    every step of the simulator, the ones for the choice and for the estimate included.
     """
 
     n_step: Any = eqx.field(static=True)
@@ -116,9 +116,9 @@ def evaluate_policy(
 ) -> PolicyEvaluation:
     """The value of `policy` in a simulator: choose n_step, sample, fit, and estimate the error.
 
-    Transitions of one step make a small residual and a bad value; too long an n_step leaves too few samples in
-    the budget. With `n_step="auto"` a few are tried, each with the same budget, and the one whose value has the
-    smallest *long-horizon* residual on fresh states wins:
+    Transitions of one step make a small residual and a bad value; too long an n_step leaves too few samples
+    in the budget. With `n_step="auto"` a few are tried, each with the same budget, and the one whose value
+    has the smallest *long-horizon* residual on fresh states wins:
 
         value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h)
 

@@ -33,8 +33,8 @@ class OfflineEvaluation(eqx.Module):
     """The value of a policy at the start states, estimated from logged data of another (a direct method).
 
     `value`, the estimate; `interval`, its confidence interval at `level` by a bootstrap over episodes, None
-    without one; `bootstrap`, the estimates of the refits; `solution`, the fit of the Q-factors; `transitions`,
-    what was fitted, of `num_logged` in the log; `assessment`, how far to trust it.
+    without one; `bootstrap`, the estimates of the refits; `solution`, the fit of the Q-factors;
+    `transitions`, what was fitted, of `num_logged` in the log; `assessment`, how far to trust it.
     """
 
     value: float
@@ -139,7 +139,8 @@ def evaluate_offline(
     """
     if not isinstance(log, Log):
         raise ValueError(
-            f"log: got {type(log).__name__}; give a gaussbell.Log, such as gaussbell.datasets.from_frame(frame, "
+            f"log: got {type(log).__name__}; give a gaussbell.Log, such as "
+            "gaussbell.datasets.from_frame(frame, "
             "actions=...)."
         )
     if not 0 < discount < 1:

@@ -2,8 +2,8 @@
 
 The paper's network (5, 10, 10, 1) takes the state and the action's number as they are. New states are drawn
 before every evaluation, as its text says; the step size, which it does not state, is the 0.01 of its other
-studies. A roll-out ends at a failure or after 500 steps; returns are discounted, 0 at best. Concatenate them: the
-other methods in the same loop, and ours with default settings.
+studies. A roll-out ends at a failure or after 500 steps; returns are discounted, 0 at best. Concatenate them:
+the other methods in the same loop, and ours with default settings.
 """
 
 import dataclasses

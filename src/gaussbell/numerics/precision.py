@@ -62,7 +62,7 @@ def as_double(tree: Any) -> Any:
 
 
 def as_single(tree: Any) -> Any:
-    """Every concrete floating-point array in `tree` as float32 NumPy numbers: for programs without 64 bits."""
+    """Every concrete floating-point array as float32 NumPy numbers: for programs without 64 bits."""
     return jax.tree.map(
         lambda leaf: np.asarray(leaf, np.float32) if is_floating(leaf) and not is_traced(leaf) else leaf, tree
     )

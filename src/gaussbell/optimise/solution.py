@@ -98,8 +98,8 @@ class Solution(eqx.Module):
 
     `params` (or `network`) come in the precision they were given in; `loss` (or `msbe`), half the sum of
     squares, was measured in float64. `steps` counts steps tried, rejected ones included. Under vmap every
-    field has a leading axis: `solution.loss.argmin()` is the best of many. `assessment`, from `evaluate` outside
-    jit and vmap, holds what the data say about the fit; `warnings` are its reasons against the value.
+    field has a leading axis: `solution.loss.argmin()` is the best of many. `assessment`, from `evaluate`
+    outside jit and vmap, holds what the data say about the fit; `warnings` are its reasons against the value.
     """
 
     params: Any

@@ -1,10 +1,10 @@
 """Policies: any function from one state to one action, and a few that everyone needs.
 
 A policy written in JAX runs compiled, for all states at once. Any other callable works too: it is called on
-the host, a state at a time, which is slow; a function of whole batches is better passed as `on_host(function)`,
-a model of Stable-Baselines3 as `from_stable_baselines(model)`. A stochastic policy has an attribute `noisy =
-True` and takes a key as its second argument; on the host that is the key's data, two numbers of 32 bits that
-`numpy.random.default_rng` and `jax.random` both take.
+the host, a state at a time, which is slow; a function of whole batches is better passed as
+`on_host(function)`, a model of Stable-Baselines3 as `from_stable_baselines(model)`. A stochastic policy has
+an attribute `noisy = True` and takes a key as its second argument; on the host that is the key's data, two
+numbers of 32 bits that `numpy.random.default_rng` and `jax.random` both take.
 """
 
 import contextlib
@@ -287,7 +287,8 @@ def read_policy(policy: Any, width: int, actions: Actions) -> Policy:
     if isinstance(policy, OnHost):
         if policy.shape not in (None, shape):
             raise ValueError(
-                f"policy: its actions have shape {policy.shape}; actions here are {actions}, of shape {shape}."
+                f"policy: its actions have shape {policy.shape}; actions here are {actions}, of shape "
+                f"{shape}."
             )
         return OnHost(policy.function, shape, policy.noisy)
     if isinstance(policy, EpsilonGreedy):

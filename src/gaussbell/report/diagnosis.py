@@ -30,7 +30,8 @@ def describe_checks(diagnosis: Mapping[str, Any]) -> Facts:
         else "bad minima can exist"
     )
     facts = {
-        "over-parametrisation": f"{checks['num_parameters']} parameters for {checks['num_transitions']} samples, "
+        "over-parametrisation": f"{checks['num_parameters']} parameters for "
+        f"{checks['num_transitions']} samples, "
         f"{'' if full else 'not '}of full rank: {minima}",
         "curvature": f"largest eigenvalue of the Hessian {diagnosis['curvature']['largest'][0]:.3g}, most "
         f"negative share {diagnosis['curvature']['negative_share']:.1g}",

@@ -103,7 +103,8 @@ def _visited(
     if isinstance(n_step, LambdaReturn) or successors != 1:
         raise ValueError(
             "n_step, successors: without a box of states transitions lie along episodes, one successor each; "
-            "give a whole number n_step and successors=1, or from_gymnasium(..., low=..., high=...) where the "
+            "give a whole number n_step and successors=1, or from_gymnasium(..., low=..., high=...) "
+            "where the "
             "state can be set."
         )
     horizon = int(read_horizons(n_step)[0])

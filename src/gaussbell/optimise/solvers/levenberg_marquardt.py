@@ -42,8 +42,8 @@ class LevenbergMarquardt(Solver):
     zero the damping vanishes on the way and the end phase is quadratic. Elsewhere it is linear.
 
     Geodesic acceleration: the step v gains a second-order correction a = -1/2 (J'J + c I)^-1 J' r_vv, with
-    r_vv the second derivative of the residual along v, from the same factorisation. It follows curved
-    valleys that stall plain steps; a step whose correction is too large, 2 |a| > `max_acceleration` |v|, is rejected.
+    r_vv the second derivative of the residual along v, from the same factorisation. It follows curved valleys
+    that stall plain steps; a step whose correction is too large, 2 |a| > `max_acceleration` |v|, is rejected.
 
     Args:
         initial_factor: The first factor.

@@ -32,8 +32,8 @@ class Minibatch(Solver):
 
         d <- argmin over d of |r - J d|^2 + c |d - momentum d_last|^2,     x <- x - step_size d.
 
-    r and J are those of the batch, so systems are no larger than `batch_size`, however many data there are. What a
-    batch does not say about a direction is taken over from the batches before (the SPRING method of
+    r and J are those of the batch, so systems are no larger than `batch_size`, however many data there are.
+    What a batch does not say about a direction is taken over from the batches before (the SPRING method of
     Goldshlager, Abrahamsen and Lin, 2024); plain averaging would forget it. c = `damping` times the mean
     square norm of a row of J. A pass that lowers the loss of all rows lets the step size grow; any other is
     undone, the step size cut, the damping raised, and the guide forgotten. So the loss never rises.
