@@ -247,7 +247,7 @@ def bellman_problem(
 
 def _sampled_problem(network: Any, data: Transitions) -> BellmanProblem:
     # On the host where the numbers are there: in JAX each of these small operations is compiled.
-    host = jnp if is_traced(data) else np
+    host: Any = jnp if is_traced(data) else np
     data = data if is_traced(data) else on_host(data)
     root_weight = host.sqrt(data.weight)
     successors, discount = data.next_inputs, data.discount

@@ -259,7 +259,7 @@ def _actions(name: str, array: Any, shape: tuple[int, ...]) -> Float[Array, "N *
 
 
 def _beside(state: Float[Array, "*rows d"], action: Float[Array, "*rows k"]) -> Float[Array, "*rows d_and_k"]:
-    host = np if isinstance(state, np.ndarray) else jnp
+    host: Any = np if isinstance(state, np.ndarray) else jnp
     return host.concatenate([state, action], axis=-1)
 
 

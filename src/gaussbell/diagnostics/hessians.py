@@ -63,10 +63,13 @@ def hessian_product(
     """The function h -> H h of the true Hessian: one derivative of the gradient along h, no matrix.
 
     Example:
-        >>> import gaussbell as gb, numpy >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0],
-        [0.0]], discount=0.9) >>> network = gb.MLP((1, 3, 1), key=0) >>> product, h =
-        gb.diagnostics.hessian_product(network, data), numpy.arange(10.0) >>> bool(numpy.allclose(product(h),
-        gb.diagnostics.hessian_terms(network, data).hessian @ h, rtol=1e-5)) True
+        >>> import gaussbell as gb, numpy
+        >>> data = gb.Transitions([[0.0], [1.0]], [1.0, 0.0], [[1.0], [0.0]], discount=0.9)
+        >>> network = gb.MLP((1, 3, 1))
+        >>> product, h = gb.diagnostics.hessian_product(network, data), numpy.arange(10.0)
+        >>> dense = gb.diagnostics.hessian_terms(network, data).hessian
+        >>> bool(numpy.allclose(product(h), dense @ h, rtol=1e-5))
+        True
     """
     problem, x = _problem(network, data, features)
 

@@ -179,6 +179,7 @@ def _hold(settings: Settings, env: gb.environments.Environment, policy: Any, see
     """How the policy does from fresh starts: survival of Cart Pole, mean steps of the others."""
     rng, count = np.random.default_rng([seed, 1]), settings.fresh_starts
     if not isinstance(env, gb.environments.CartPole):
+        assert env.task is not None
         log = env.play(policy, episodes=count, length=env.task.length, key=seed + 1)
         return {"fresh_score": float(env.task.score(log).mean())}
     near = rng.uniform(-NARROW, NARROW, (count, 4))

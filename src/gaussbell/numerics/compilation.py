@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,7 +24,8 @@ def compiled_in_haste(function: Callable[P, T]) -> Callable[P, T]:
 
     Inside another program it is a part of that one.
     """
-    compiled = eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    options: Any = {"compiler_options": {"xla_backend_optimization_level": 0}}
+    compiled: Any = eqx.filter_jit(function, **options)
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:

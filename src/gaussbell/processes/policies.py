@@ -237,8 +237,8 @@ class EpsilonGreedy(eqx.Module):
     Example:
         >>> import gaussbell as gb, jax.numpy as jnp
         >>> policy = gb.policies.EpsilonGreedy(gb.policies.Constant(0), num_actions=2, epsilon=0.2)
-        >>> policy.probabilities(jnp.zeros(3)).round(2).tolist()
-        [0.9, 0.1]
+        >>> [f"{probability:.2f}" for probability in policy.probabilities(jnp.zeros(3))]
+        ['0.90', '0.10']
     """
 
     policy: Any
