@@ -1,6 +1,7 @@
 """The command line, as a user types it."""
 
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -199,3 +200,18 @@ def test_logged_data(tmp_path, monkeypatch):
 def test_mistakes(options, said):
     result = runner.invoke(cli.app, ["evaluate", *options])
     assert isinstance(result.exception, ValueError) and said in str(result.exception)
+
+
+def test_mistakes_are_told_before_the_work(monkeypatch, tmp_path):
+    told = runner.invoke(cli.app, ["iterate", "Pendulum-v1"])
+    assert "no discrete actions" in str(told.exception) and "sweep" not in told.stdout
+    monkeypatch.setattr("gaussbell.cli.render.importlib.util.find_spec", lambda name: None)
+    told = runner.invoke(cli.app, ["iterate", "cart-pole", "--render", str(tmp_path / "a.gif")])
+    assert isinstance(told.exception, ImportError) and "gaussbell[render]" in str(told.exception)
+
+
+def test_what_users_typed_is_printed_as_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gaussbell", "evaluate", "log", "x.npz", "--policy", "a:b:[red]c"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "--policy a:b:[red]c" in capsys.readouterr().err

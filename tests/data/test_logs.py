@@ -168,7 +168,11 @@ def test_offline_evaluation_finds_the_value():
         log, gb.policies.Constant(1), discount=0.8, num_bootstrap=2, max_steps=40, key=1
     )
     truth = walk.under(np.ones(6, int)).values[0]
-    assert abs(found.value - truth) < 0.05 and found.interval[0] <= found.value <= found.interval[1]
+    assert abs(found.value - truth) < 0.05
+    spread = found.bootstrap.std(ddof=1)
+    wide = (found.bootstrap.mean() - 1.645 * spread, found.bootstrap.mean() + 1.645 * spread)
+    np.testing.assert_allclose(found.interval, (min(found.value, wide[0]), max(found.value, wide[1])))
+    assert len(set(found.bootstrap)) == 2 and spread > 0, "refits differ by episodes and weights"
     assert found.assessment.checks.neighbour_value == pytest.approx(truth, abs=1e-6)
     assert 0.4 < found.assessment.checks.action_match_rate < 0.6 and not found.warnings
     assert "confidence interval" in str(found) and found.level == 0.9
@@ -184,3 +188,26 @@ def test_offline_evaluation_says_what_is_wrong():
         "Only 0.0% of the logged actions match" in said
         and "No chain of transitions reaches a second reward" in said
     )
+
+
+def test_a_thinned_log_says_so_and_a_given_network_is_redrawn_for_refits():
+    walk = gb.environments.FiniteEnvironment(gb.environments.ChainWalk(6, success=1.0, discount=0.8))
+    log = walk.record(
+        gb.policies.EpsilonGreedy(gb.policies.Constant(0), 2, epsilon=1.0), episodes=1, length=40
+    )
+    network = gb.MLP((2, 5, 1), key=3)
+    options = {"discount": 0.8, "max_steps": 0, "num_bootstrap": 2}
+    found = gb.evaluate_offline(log, gb.policies.Constant(1), network, max_transitions=25, **options)
+    assert len(found.transitions) == 25 and "25 of 40 transitions" in str(found)
+    # With one episode and no steps, refits differ by their weights alone.
+    assert len({found.value, *found.bootstrap}) == 3
+
+
+def test_a_frame_comes_back_and_actions_are_checked():
+    log = small_log()
+    again = gb.datasets.from_frame(log.to_frame(), actions=TWO)
+    assert all(np.array_equal(getattr(log, name), getattr(again, name)) for name in FIELDS)
+    with pytest.raises(ValueError, match=r"actions=2: give gaussbell.actions.DiscreteActions"):
+        gb.datasets.from_frame(log.to_frame(), actions=2)
+    with pytest.raises(ValueError, match="actions: the log does not say which are legal"):
+        gb.evaluate_offline(gb.datasets.from_frame(log.to_frame()), gb.policies.Constant(1))

@@ -16,6 +16,8 @@ from gaussbell.diagnostics.held_out import HeldOutPaths, error_at
 from gaussbell.experiments import propositions, trust
 from gaussbell.experiments.study import Verdict
 from gaussbell.numerics.precision import double_throughout
+from gaussbell.records.diagnosis import diagnose
+from gaussbell.records.evaluations import Evaluation
 
 CAR = gb.environments.MountainCar()
 RAW = (2, 10, 10, 1)
@@ -274,3 +276,37 @@ def test_propositions_hold_on_a_small_sweep():
     ends = propositions._Ends(found)
     assert ends.zero.all() and ends.verdict is Verdict.HOLDS and ends.psd.all() and ends.thin.all()
     assert ends.worst < 1e-9
+
+
+def test_a_value_that_is_right_raises_no_alarm():
+    """A process that contracts to the origin, with a smooth reward: the value is right to five digits."""
+    state = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    data = gb.Transitions(state, -np.sum(state**2, axis=1), 0.9 * state, discount=0.95)
+    fit = gb.evaluate(gb.MLP((2, 10, 10, 1)), data)
+    exact = -np.sum(state**2, axis=1) / (1 - 0.95 * 0.81)
+    assert np.abs(np.asarray(fit.network(state)) - exact).max() < 0.02
+    assert fit.warnings == () and fit.assessment.trusted is not False
+
+
+def test_a_value_at_its_bound_is_in_range():
+    """A constant reward of one: every value is 1 / (1 - discount), the bound itself."""
+    state = np.linspace(-1, 1, 20)[:, None]
+    data = gb.Transitions(state, np.ones(20), 0.5 * state, discount=0.99)
+    level = gb.ValueFunction(np.array([100.002]), lambda level, s: level[0] + 0 * s[0])
+    assert gb.diagnostics.check(level, data).out_of_range == 0
+
+
+def test_a_saved_discount_is_the_one_that_is_diagnosed():
+    car = gb.environments.MountainCar(discount=0.9)
+    data = gb.sample_transitions(car, car.along_velocity, 40, n_step=5)
+    fit = gb.evaluate(gb.MLP((2, 4, 1)), data, max_steps=5)
+    losses = np.asarray(fit.history.loss)
+
+    def references(options):
+        kept = Evaluation(fit.network, data, None, fit.status.name, losses, "mountain-car", options)
+        return diagnose(kept, landscape=False)["assessments"]
+
+    with_options = references({"discount": 0.9})
+    by_hand = gb.assess(fit, data, env=car, policy=car.along_velocity)
+    assert with_options["a simulator"]["value_error"] == pytest.approx(by_hand.value_error)
+    assert list(references({})) == ["the data alone"], "data of another discount are not simulated at 0.99"

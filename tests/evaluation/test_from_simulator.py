@@ -1,5 +1,6 @@
 """The one call for people with a simulator."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -72,3 +73,58 @@ def test_messages():
         gb.evaluate_policy(PENDULUM, brake, max_transitions=0, key=0)
     with pytest.raises(ValueError, match="budget=10: one transition of 100 simulated steps does not fit"):
         gb.evaluate_policy(PENDULUM, brake, budget=10, n_step=100, key=0)
+
+
+def test_max_steps_is_the_most_that_is_taken():
+    found = gb.evaluate_policy(
+        PENDULUM, brake, gb.MLP((2, 12, 1), key=3), budget=3000, n_step=10, key=5, max_steps=30
+    )
+    assert found.steps <= 30 and len(found.history.loss) == found.steps + 1
+    damping = found.history.damping[1:]
+    alone = gb.evaluate(
+        gb.FeatureNetwork(PENDULUM.scaling(), gb.MLP((2, 12, 1), key=3)),
+        found.transitions,
+        solver=gb.LevenbergMarquardt(),
+        scale_output=True,
+        max_steps=int(found.steps),
+    )
+    np.testing.assert_allclose(damping, alone.history.damping[1:], rtol=1e-6)
+
+
+class Drifting(gymnasium.Env):
+    """A walk whose steps draw from the environment's own random numbers; its state cannot be set."""
+
+    observation_space = gymnasium.spaces.Box(-5.0, 5.0, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, noise=0.1):
+        self.noise = noise
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place = self.np_random.uniform(-1, 1, 1)
+        return self._place.astype(np.float32), {}
+
+    def step(self, action):
+        self._place = np.clip(0.9 * self._place + self.noise * self.np_random.normal(size=1), -5, 5)
+        return self._place.astype(np.float32), float(-(self._place[0] ** 2)), False, False, {}
+
+
+def test_random_steps_are_noticed_in_gymnasium():
+    def still(state):
+        return 0
+
+    noisy, certain = (gb.environments.from_gymnasium(Drifting(noise), discount=0.8) for noise in (0.1, 0.0))
+    assert noisy.is_stochastic and not certain.is_stochastic
+    assert not gb.environments.from_gymnasium(Drifting(), stochastic=False).is_stochastic
+    found = gb.evaluate_policy(noisy, still, budget=300, n_step=5, max_steps=5)
+    assert found.assessment.checks.double_sampling and found.transitions.num_successors == 1
+    assert not gb.evaluate_policy(
+        certain, still, budget=300, n_step=5, max_steps=5
+    ).assessment.checks.double_sampling
+    pole = gb.environments.from_gymnasium("CartPole-v1", num_envs=4, low=[-0.1] * 4, high=[0.1] * 4)
+    random = gb.policies.EpsilonGreedy(still, 2, 0.5)
+    drawn = gb.evaluate_policy(pole, random, budget=400, n_step=2, max_steps=3)
+    assert drawn.transitions.num_successors == 8, "a stochastic policy gets several successors by default"
+    with pytest.raises(ValueError, match="cannot be set"):
+        found.value([[0.5]], look_ahead=3)
