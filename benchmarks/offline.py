@@ -107,7 +107,7 @@ def ours(log, policy, seed):
         "low": low,
         "high": high,
         "warnings": list(found.warnings),
-        "neighbours": found.diagnostics.neighbour_value,
+        "neighbours": found.assessment.checks.neighbour_value,
         "seconds": round(time.perf_counter() - started, 1),
         "status": found.solution.status.name,
     }

@@ -26,9 +26,7 @@ def main():
     # All saved starts end at the same place, upright; with short paths its value is learned from few rows and
     # carries all the others. Long paths hardly ask for it.
     found = gb.evaluate_policy(env, balance, network, budget=150_000, n_step=150, key=1)
-    print(
-        f"{found.horizon} steps a row, {len(found.transitions):,} rows, {found.simulated:,} simulated steps"
-    )
+    print(f"{found.n_step} steps a row, {len(found.transitions):,} rows, {found.simulated:,} simulated steps")
     print(f"estimated error {found.value_error:.2f}, {found.relative_error:.2f} standard deviations")
 
     states = env.sample_states(200, key=2)
