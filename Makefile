@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-browser lint format bench reproduction diagnostics noise values control offline dqn clean
+.PHONY: demo test test-slow test-browser lint format bench reproduction diagnostics beyond offline dqn clean
 
 demo: $(READY)
 	$(BIN)/gaussbell evaluate mountain-car --out runs/demo --report runs/demo/report.html
@@ -57,16 +57,10 @@ diagnostics: $(READY)
 	$(BIN)/gaussbell reproduce diagnostics --scale $(SCALE) --out docs/diagnostics
 	$(BIN)/gaussbell check diagnostics --scale $(SCALE) --out docs/diagnostics --page $(PAGE)
 
-noise: $(READY)
-	$(BIN)/gaussbell reproduce noise --out docs
-
-# Half an hour on 2 cores; interrupted, it goes on where it stopped.
-values: $(READY)
-	$(BIN)/gaussbell reproduce values --out docs
-
-# An hour on 2 cores; interrupted, it goes on where it stopped.
-control: $(READY)
-	$(BIN)/gaussbell reproduce control --out docs
+# Values, noise, control and endings: an hour on 2 cores.
+beyond: $(READY)
+	$(BIN)/gaussbell reproduce beyond --scale $(SCALE) --out docs/beyond
+	$(BIN)/gaussbell check beyond --scale $(SCALE) --out docs/beyond --page $(PAGE)
 
 # Beside d3rlpy's FQE if FQE_PYTHON names the Python of an environment that has it.
 offline: $(READY)

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import xarray
 
-from gaussbell.experiments import fits, generalisation, reproduction
+from gaussbell.experiments import control, endings, fits, generalisation, noise, reproduction, values
 from gaussbell.experiments.critical_points import MINIMA
 from gaussbell.experiments.methods import OURS
 from gaussbell.experiments.scale import Scale
@@ -17,8 +17,17 @@ from gaussbell.records import cells as cell_files
 def made_up(study, cell, points=(4, 3)):
     """Numbers in the shape of a cell's, without the work."""
     rng = np.random.default_rng(zlib.crc32(name_of(cell).encode()))
-    if study in ("star", "propositions", "trust"):
-        return {"star": _star, "propositions": _propositions, "trust": _trust}[study](cell, rng)
+    shapes = {
+        "star": _star,
+        "propositions": _propositions,
+        "assessments": _assessments,
+        "values": _values,
+        "noise": _noise,
+        "control": _control,
+        "endings": _endings,
+    }
+    if study in shapes:
+        return shapes[study](cell, rng)
     if study == "policy-iteration":
         sweeps = cell["sweeps"]
         steps = np.sort(rng.uniform(10, 500, (sweeps, 3)), axis=1)
@@ -78,19 +87,70 @@ def _propositions(cell, rng):
     real |= {name: ("start", rng.uniform(1, 9, starts)) for name in ("effective_rank", "value_error")}
     whole = {name: ("start", rng.integers(1, 20, starts)) for name in ("rank", "first_rank", "hessian_rank")}
     columns = real | whole | {"first_effective_rank": ("start", rng.uniform(1, 9, starts))}
-    return xarray.Dataset(columns | {"rows": 20, "parameters": 61}, coords={"start": np.arange(starts)})
+    return xarray.Dataset(columns | {"samples": 20, "parameters": 61}, coords={"start": np.arange(starts)})
 
 
-def _trust(cell, rng):
+def _assessments(cell, rng):
     states = 5
     found = {"spread": rng.uniform(1, 2), "rmse": 10 ** rng.uniform(-2, 1), "median": rng.uniform(-100, -98)}
     found |= {"reward_coverage": rng.uniform(), "error": ("state", rng.uniform(size=states))}
-    for witness in ("simulator", "rows"):
+    for reference in ("simulator", "data"):
         for name in ("estimate", "relative", "rank_correlation"):
-            found[f"{witness}_{name}"] = rng.uniform(0.05, 1)
-        found[f"{witness}_trusted"] = int(rng.integers(2))
-        found[f"{witness}_score"] = ("state", rng.uniform(size=states))
+            found[f"{reference}_{name}"] = rng.uniform(0.05, 1)
+        found[f"{reference}_trusted"] = int(rng.integers(2))
+        found[f"{reference}_score"] = ("state", rng.uniform(size=states))
     return xarray.Dataset(found, coords={"state": np.arange(states)})
+
+
+def _values(cell, rng):
+    found = {"error": 10 ** rng.uniform(-1, 0), "error_ahead": 10 ** rng.uniform(-2, -1), "solver_steps": 10}
+    if cell["target"] != values.SUPERVISED:
+        found |= {"estimate": 10 ** rng.uniform(-1, 0), "chosen": cell.get("n_step", 20)}
+    return xarray.Dataset(found)
+
+
+def _noise(cell, rng):
+    if cell["problem"] in (noise.EXACT, noise.LAKE):
+        return xarray.Dataset({"error": 1e-14})
+    return xarray.Dataset({"error": rng.uniform(0.9, 1.1) / cell["successors"]})
+
+
+def _control(cell, rng):
+    if cell["question"] == control.Q:
+        prefixes = ("", "own_") if cell["policy"] == control.FOUND else ("",)
+        found = {
+            f"{prefix}{name}": ("place", rng.uniform(size=3))
+            for prefix in prefixes
+            for name in ("rmse", "spread")
+        }
+        return xarray.Dataset(
+            found | {f"{prefix}correlation": ("place", [0.98, np.nan, 0.9]) for prefix in prefixes}
+        )
+    sweeps = np.arange(1, cell["sweeps"] + 1)
+    found = {
+        "solved": int(cell["seed"] % 2 == 0),
+        "used": 2,
+        "score": 480.0,
+        "best_score": ("sweep", np.where(sweeps <= 2, 200.0 * sweeps, np.nan)),
+        "transitions": ("purpose", [1000, 2000, 4000]),
+        "elapsed": 4.0,
+    }
+    if cell["question"] == control.SOLVE and cell["problem"] == control.CART:
+        found |= {"survive_500": 1.0, "survive_2000": 0.5, "survive_wide": 0.9}
+    elif cell["question"] == control.SOLVE:
+        found["fresh_score"] = -100.0
+    return xarray.Dataset(found, coords={"sweep": sweeps})
+
+
+def _endings(cell, rng):
+    if cell["question"] == endings.SWEEPS:
+        solved = int(cell["ending"] == endings.RESTART)
+        return xarray.Dataset({"solved": solved, "used": 2, "score": 300.0, "elapsed": 1.0})
+    after = {endings.RESTART: 300.0, endings.ELSEWHERE: 90.0}.get(cell["ending"], 100.0)
+    if cell["question"] == endings.GAP:
+        return xarray.Dataset({"after": after, "gap": rng.uniform(0.3, 0.4) if after == 300 else 0.1})
+    found = {"before": 9.0, "after": 36.0, "correlation": 0.7, "matters_where_visited": 0.5, "right": 0.9}
+    return xarray.Dataset(found)
 
 
 def fill(folder, name, scale=Scale.SMOKE, most=None, points=(4, 3)):

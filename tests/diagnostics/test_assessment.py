@@ -13,7 +13,7 @@ from gaussbell.cli import app
 from gaussbell.diagnostics import neighbours
 from gaussbell.diagnostics.assessment import TOLERABLE
 from gaussbell.diagnostics.held_out import HeldOutPaths, error_at
-from gaussbell.experiments import propositions, trust
+from gaussbell.experiments import assessments, propositions
 from gaussbell.experiments.study import Verdict
 from gaussbell.numerics.precision import double_throughout
 from gaussbell.records.diagnosis import diagnose
@@ -265,9 +265,9 @@ def test_diagnose_prints_and_writes(tmp_path, monkeypatch):
 
 def test_the_area_under_the_curve():
     bad = np.array([False, False, True, True])
-    assert trust.area_under_curve(np.array([1.0, 2.0, 3.0, 4.0]), bad) == 1
-    assert trust.area_under_curve(np.array([1.0, 3.0, 2.0, 4.0]), bad) == 0.75
-    assert np.isnan(trust.area_under_curve(np.ones(4), np.ones(4, bool)))
+    assert assessments.area_under_curve(np.array([1.0, 2.0, 3.0, 4.0]), bad) == 1
+    assert assessments.area_under_curve(np.array([1.0, 3.0, 2.0, 4.0]), bad) == 0.75
+    assert np.isnan(assessments.area_under_curve(np.ones(4), np.ones(4, bool)))
 
 
 def test_propositions_hold_on_a_small_sweep():

@@ -29,7 +29,17 @@ def drawn_on(path):
 DOCS = ROOT / "docs/reproduction"
 
 
-@pytest.mark.parametrize("name", ["convergence", "generalisation", "architectures", "policy-iteration"])
+MADE_UP = [
+    "convergence",
+    "generalisation",
+    "architectures",
+    "policy-iteration",
+    "assessments",
+    *reproduction.GROUPS["beyond"].studies,
+]
+
+
+@pytest.mark.parametrize("name", MADE_UP)
 def test_claims_are_judged_and_figures_drawn_from_cells_alone(tmp_path, name):
     study = reproduction.STUDIES[name]
     paths = fill(tmp_path, name)
@@ -113,14 +123,22 @@ def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
     assert told.exit_code == 1 and f"changed: {name}: expected {other}" in told.output
 
 
-@pytest.mark.parametrize(("scale", "page"), [("quick", "reproduction"), ("paper", "reproduction-paper")])
-def test_the_pages_come_from_the_records(scale, page):
-    record = gb.records.read(DOCS / scale / "verdicts.json")
-    assert (ROOT / f"docs/{page}.md").read_text() == reproduction.page(record, f"reproduction/{scale}")
-    assert reproduction.changes(scale, reproduction.verdicts(record["studies"])) == {}
+@pytest.mark.parametrize(
+    ("folder", "page"),
+    [
+        ("reproduction/quick", "reproduction"),
+        ("reproduction/paper", "reproduction-paper"),
+        ("diagnostics/quick", "diagnostics"),
+        ("beyond/quick", "beyond"),
+    ],
+)
+def test_the_pages_come_from_the_records(folder, page):
+    record = gb.records.read(ROOT / "docs" / folder / "verdicts.json")
+    assert (ROOT / f"docs/{page}.md").read_text() == reproduction.page(record, folder)
+    assert reproduction.changes(record["scale"], reproduction.verdicts(record["studies"])) == {}
     for name, study in record["studies"].items():
         for figure in study["figures"]:
-            assert (DOCS / scale / name / f"{figure}.png").exists()
+            assert (ROOT / "docs" / folder / name / f"{figure}.png").exists()
 
 
 def test_the_documents_show_the_star():
@@ -141,11 +159,7 @@ def test_nothing_is_expected_of_a_study_that_was_not_run_at_a_scale(monkeypatch)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["reproduce", "stra"], "experiment='stra': there is none of this name; choose all, star,"),
-        (
-            ["reproduce", "noise", "--scale", "paper"],
-            "--scale: noise has one size and runs here; leave it out.",
-        ),
+        (["reproduce", "stra"], "experiment='stra': there is none of this name; choose all, diagnostics,"),
         (["check", "star", "--out", "nowhere"], "star: 3 of 3 cells are missing in nowhere/quick/star; run"),
         (["reproduce", "star", "--out", "file/below"], "--out file/below: cannot be made a folder"),
         (
@@ -168,12 +182,12 @@ def test_errors_name_the_argument_and_the_remedy(tmp_path, monkeypatch, capsys, 
 def test_the_list_names_every_experiment():
     told = CliRunner().invoke(app, ["list"])
     assert told.exit_code == 0
-    for name in (*reproduction.STUDIES, "values", "noise", "control"):
+    for name in (*reproduction.GROUPS, *reproduction.STUDIES):
         assert name in told.output
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "drawn"), [("all", 7), ("diagnostics", 2)])
+@pytest.mark.parametrize(("name", "drawn"), [("all", 7), ("diagnostics", 2), ("beyond", 4)])
 def test_the_smallest_scale_of_everything_runs_from_the_command_line(tmp_path, name, drawn):
     told = CliRunner().invoke(app, ["reproduce", name, "--scale", "smoke", "--out", str(tmp_path)])
     assert told.exit_code == 0, told.output

@@ -15,11 +15,9 @@ from gaussbell.cli.iterate import iterate_problem
 from gaussbell.cli.render import check_picture
 from gaussbell.cli.reports import check_report, report_runs, watch_folder
 from gaussbell.cli.reproduce import (
-    OWN,
     check_studies,
     choose_studies,
     list_studies,
-    reproduce_own,
     reproduce_studies,
 )
 from gaussbell.cli.screen import check_writable, escape, notes, screen
@@ -117,11 +115,11 @@ def iterate(
 @app.command()
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(help="Which experiment, or all of the paper's; `gaussbell list` names them.")
+        str, typer.Argument(help="Which experiment, or a group of them; `gaussbell list` names them.")
     ] = "all",
     scale: Annotated[
-        Scale | None, typer.Option(help="How much: seconds, minutes, or as in the paper; default quick.")
-    ] = None,
+        Scale, typer.Option(help="How much: seconds, minutes, or as in the paper.")
+    ] = Scale.QUICK,
     out: Annotated[Path, typer.Option(help="Folder for records, figures and tables.")] = Path(
         "runs/reproduction"
     ),
@@ -134,15 +132,9 @@ def reproduce(
 
     Interrupted, it goes on where it stopped.
     """
-    if experiment in OWN:
-        for option, given in (("scale", scale), ("workers", workers), ("scheduler", scheduler)):
-            if given is not None:
-                raise ValueError(f"--{option}: {experiment} has one size and runs here; leave it out.")
-        reproduce_own(experiment, out / experiment)
-        return
     names = choose_studies(experiment)
     check_writable(out)
-    reproduce_studies(names, scale or Scale.QUICK, out, workers=workers, scheduler=scheduler)
+    reproduce_studies(names, scale, out, workers=workers, scheduler=scheduler)
 
 
 @app.command(name="list")
@@ -153,7 +145,7 @@ def list_experiments() -> None:
 
 @app.command()
 def check(
-    experiment: Annotated[str, typer.Argument(help="Which experiment, or all.")] = "all",
+    experiment: Annotated[str, typer.Argument(help="Which experiment, or a group of them.")] = "all",
     scale: Annotated[Scale, typer.Option(help="Which scale was run.")] = Scale.QUICK,
     out: Annotated[Path, typer.Option(help="Folder that `reproduce` wrote to.")] = Path("runs/reproduction"),
     page: Annotated[Path | None, typer.Option(help="Write tables and figures to this Markdown file.")] = None,
@@ -161,7 +153,7 @@ def check(
         bool, typer.Option("--accept", help="Make these verdicts the expected ones, in a source tree.")
     ] = False,
 ) -> None:
-    """Print what the records say about each claim of the paper.
+    """Print what the records say about each claim.
 
     The exit code is 1 if a verdict is not the one that is known for this scale.
     """

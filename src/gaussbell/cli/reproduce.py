@@ -12,69 +12,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from gaussbell import records
-from gaussbell.cli.screen import check_writable, escape, notes, screen
+from gaussbell.cli.screen import escape, notes, screen
 from gaussbell.experiments.scale import Scale
 
 SECONDS_BETWEEN_LINES = 15
 """How often progress is told where the output is no terminal."""
 
-OWN = {
-    "values": "How good is the value? Errors by number of steps and budget on Mountain Car (half an hour)",
-    "noise": "Random processes: one successor, several, or expected ones (a minute)",
-    "control": "Policy iteration on control problems, its cost and what matters (an hour)",
-}
-"""Experiments beyond the paper, of one size each."""
-
 
 def choose_studies(name: str) -> list[str]:
-    """The studies of the paper that a name stands for."""
+    """The studies that a name stands for."""
     from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
 
-    if name == "all":
-        return list(reproduction.PAPER)
-    if name == "diagnostics":
-        return list(reproduction.DIAGNOSTICS)
+    if name in reproduction.GROUPS:
+        return list(reproduction.GROUPS[name].studies)
     if name not in reproduction.STUDIES:
-        known = ", ".join([*reproduction.STUDIES, *OWN])
-        raise ValueError(
-            f"experiment={name!r}: there is none of this name; choose all, {known}, diagnostics."
-        )
+        known = ", ".join([*reproduction.GROUPS, *reproduction.STUDIES])
+        raise ValueError(f"experiment={name!r}: there is none of this name; choose {known}.")
     return [name]
-
-
-def reproduce_own(name: str, out: Path) -> None:
-    """Run an experiment beyond the paper; write its record, figure and summary."""
-    from gaussbell import figures  # noqa: PLC0415 - needs matplotlib
-    from gaussbell.experiments import control, noise, values  # noqa: PLC0415
-
-    check_writable(out)
-    with notes.status(f"{name}: running") as status:
-
-        def tell(text: str) -> None:
-            status.update(f"{name}: {text}")
-            if not notes.is_terminal:
-                notes.print(text, highlight=False, soft_wrap=True)
-
-        run: dict[str, Callable[[], dict[str, Any]]] = {
-            "values": lambda: values.run(values.Settings(), out, tell),
-            "noise": lambda: noise.run(noise.Settings(), tell),
-            "control": lambda: control.run(control.Settings(), out, tell),
-        }
-        record = run[name]()
-    module: Any = {"values": values, "noise": noise, "control": control}[name]
-    records.write(out / "record.json", record)
-    record = records.read(out / "record.json")
-    figures.save(module.draw(record), out / f"{name}.png")
-    summary = module.summarise(record)
-    records.write_text(out / "summary.md", summary)
-    screen.print(summary, highlight=False, soft_wrap=True, markup=False)
-    notes.print(f"Wrote {escape(str(out))}: record.json, {name}.png, summary.md.", highlight=False)
 
 
 def reproduce_studies(
     names: list[str], scale: Scale, out: Path, *, workers: int | None, scheduler: str | None
 ) -> None:
-    """Run the studies of the paper, draw their figures, and print the verdicts."""
+    """Run studies, draw their figures, and print the verdicts."""
     from gaussbell import sweeps  # noqa: PLC0415 - needs xarray
 
     open_executor = functools.partial(sweeps.local_processes, workers)
@@ -167,24 +127,14 @@ def list_studies() -> None:
     """Every experiment with its cells at each scale."""
     from gaussbell.experiments import reproduction  # noqa: PLC0415 - needs xarray
 
-    parts = {
-        "Experiments of the paper: all": reproduction.PAPER,
-        "Its propositions, and when to trust a value: diagnostics": reproduction.DIAGNOSTICS,
-    }
-    for title, studies in parts.items():
-        table = Table(title=title, title_justify="left")
+    for name, group in reproduction.GROUPS.items():
+        table = Table(title=f"{name}: {group.title}", title_justify="left")
         for column in ("name", "what", f"cells: {', '.join(Scale)}"):
             table.add_column(column, no_wrap=column == "name")
-        for study in studies.values():
+        for study in group.studies.values():
             counts = ", ".join(str(len(study.cells(scale))) for scale in Scale)
             table.add_row(study.name, f"{study.title}; {len(study.claims)} claims", counts)
         screen.print(table)
-    own = Table(title="Beyond the paper, of one size each", title_justify="left")
-    own.add_column("name")
-    own.add_column("what")
-    for name, what in OWN.items():
-        own.add_row(name, what)
-    screen.print(own)
 
 
 @contextlib.contextmanager
@@ -235,7 +185,7 @@ def _print_verdicts(studies: dict[str, Any]) -> None:
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     for name, study in studies.items():
         table = Table(title=f"{name}: {study['title']}", title_justify="left", show_lines=True)
-        for column in ("claim", "in the paper", "measured", "verdict"):
+        for column in ("claim", "where", "measured", "verdict"):
             table.add_column(column, no_wrap=column == "verdict")
         for claim in study["claims"]:
             verdict = claim["verdict"]

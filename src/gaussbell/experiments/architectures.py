@@ -16,7 +16,7 @@ from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
 from gaussbell.records.cells import Cell
 
-STEP_SIZE, OUR_STEPS, OUR_ITERATIONS = 0.01, 50, 200
+STEP_SIZE, OUR_N_STEP, OUR_ITERATIONS = 0.01, 50, 200
 PAPER_LEVELS = (-4.994, -4.697)
 """log10 of the training error that the paper reads off along the line, for two and three hidden layers."""
 EXACT = -6.0
@@ -77,7 +77,7 @@ def cells(scale: Scale) -> list[Cell]:
     few = min(iterations, OUR_ITERATIONS)
     return [
         *every(GAUSS_NEWTON, repetitions, iterations=iterations, step_size=STEP_SIZE),
-        *every(OURS, max(1, repetitions // 2), iterations=few, steps=OUR_STEPS),
+        *every(OURS, max(1, repetitions // 2), iterations=few, n_step=OUR_N_STEP),
     ]
 
 
@@ -171,7 +171,7 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
         "log10 of the mean error; dots are what was run, the line is where parameters equal samples. "
         "Training errors follow the line, exact fits lie above it, and test errors fall with more samples. "
         "Third column: the error of the value (RMSE over its standard deviation; a constant has 0) hardly "
-        f"falls with rows of one step. Last column: ours, rows of {OUR_STEPS} steps."
+        f"falls with transitions of one step. Last column: ours, transitions of {OUR_N_STEP} steps."
     )
     title = "Mountain Car: architectures"
     columns = (

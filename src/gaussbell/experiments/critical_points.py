@@ -17,8 +17,8 @@ from gaussbell.records.cells import Cell, xarray
 FINITE, CAR = "finite process", "mountain car"
 MANY, FEW = "more parameters", "fewer parameters"
 MINIMA, STEPS = "minima", "steps"
-STATES, SAMPLES, ROWS = 20, 25, 100
-"""States of the finite process; samples of Mountain Car in a fit; rows whose conditioning is compared."""
+STATES, SAMPLES, TRANSITIONS = 20, 25, 100
+"""States of the finite process; Mountain Car's samples in a fit, and where conditioning is compared."""
 SIZES = {(FINITE, MANY): (4, 10, 1), (FINITE, FEW): (4, 2, 1), (CAR, MANY): (2, 10, 1), (CAR, FEW): (2, 3, 1)}
 BENT, RELU, SATURATED = "bent identity", "ReLU", "saturated sigmoid"
 ACTIVATIONS: dict[str, tuple[Any, float]] = {
@@ -34,7 +34,7 @@ RESOLVED = 1e-6
 
 
 class Fitted(NamedTuple):
-    """What is fitted: rows, the inputs of a chain's states, and where the true value is known."""
+    """What is fitted: transitions, the inputs of a chain's states, and where the true value is known."""
 
     data: Any
     features: Any
@@ -93,7 +93,7 @@ def measure_minima(cell: Cell) -> Data:
             "first_rank": ("start", np.asarray(first_found["rank"])),
             "first_effective_rank": ("start", np.asarray(first_found["effective_rank"])),
             "value_error": ("start", errors),
-            "rows": len(problem.target),
+            "samples": len(problem.target),
             "parameters": problem.packing.size,
         },
         coords={"start": np.arange(cell["starts"])},
@@ -126,11 +126,11 @@ def _kinds(problem: BellmanProblem, points: Any) -> dict[str, Any]:
 
 
 def measure_steps(cell: Cell) -> Data:
-    """The Bellman Jacobian of random networks on rows of so many steps."""
+    """The Bellman Jacobian of random networks on transitions of so many steps."""
     car = gb.environments.MountainCar()
     condition, effective, amplified = [], [], []
     for key in range(cell["starts"]):
-        data = gb.sample_transitions(car, car.along_velocity, ROWS, key=key, n_step=cell["steps"])
+        data = gb.sample_transitions(car, car.along_velocity, TRANSITIONS, key=key, n_step=cell["n_step"])
         network = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), gb.MLP((2, 10, 10, 1), key=key))
         seen = gb.diagnostics.spectra(network, data).bellman
         effective.append(seen.effective_rank)

@@ -43,16 +43,16 @@ def cell_of(
     iterations: int,
     sizes: tuple[int, ...] = (2, 10, 10, 1),
     step_size: float | None = None,
-    steps: int = 1,
+    n_step: int = 1,
     grid: int = 500,
 ) -> Cell:
-    """A fit; `steps` counts the simulated steps of a row, `grid` the points of the test along an axis."""
+    """A fit; `grid` counts the points of the test along an axis."""
     cell = {
         "method": method,
         "step_size": step_size,
         "samples": samples,
         "network": "-".join(map(str, sizes)),
-        "steps": steps,
+        "n_step": n_step,
         "iterations": iterations,
         "grid": grid,
         "repetition": repetition,
@@ -66,14 +66,14 @@ def measure(cell: Cell) -> Data:
     car = gb.environments.MountainCar()
     data_key, weights_key = jax.random.split(jax.random.key(cell["repetition"]))
     network = gb.MLP(sizes_of(cell), key=weights_key)
-    samples, steps, iterations = cell["samples"], cell["steps"], cell["iterations"]
+    samples, n_step, iterations = cell["samples"], cell["n_step"], cell["iterations"]
     if cell["method"] != OURS:
-        data = gb.sample_transitions(car, car.along_velocity, samples, key=data_key, n_step=steps)
+        data = gb.sample_transitions(car, car.along_velocity, samples, key=data_key, n_step=n_step)
         solver = METHODS[cell["method"]](cell["step_size"])
         fit = gb.evaluate(
             network, data, solver=solver, max_steps=iterations, tolerance=0.0, patience=iterations
         )
-    elif steps == 1:
+    elif n_step == 1:
         data = gb.sample_transitions(car, car.along_velocity, samples, key=data_key)
         scaled = gb.FeatureNetwork(gb.features.Scale(car.low, car.high), network)
         fit = gb.evaluate(scaled, data, max_steps=iterations, tolerance=1e-12)
@@ -82,8 +82,8 @@ def measure(cell: Cell) -> Data:
             car,
             car.along_velocity,
             network,
-            budget=samples * steps,
-            n_step=steps,
+            budget=samples * n_step,
+            n_step=n_step,
             key=data_key,
             max_steps=iterations,
         )
@@ -128,11 +128,11 @@ def curve_points(iterations: int) -> np.ndarray:
 
 def group(cell: Cell) -> Any:
     """What decides which programs are compiled."""
-    return [cell["method"], cell["samples"], cell["network"], cell["steps"], cell["iterations"]]
+    return [cell["method"], cell["samples"], cell["network"], cell["n_step"], cell["iterations"]]
 
 
 def cost(cell: Cell) -> float:
-    """About the seconds of a fit on one core: to compile once, to pass over the rows, to solve for steps."""
+    """About the seconds of a fit on one core: to compile, to pass over the samples, to solve for steps."""
     sizes = sizes_of(cell)
     parameters = sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
     samples, smaller = cell["samples"], min(cell["samples"], parameters)
@@ -156,8 +156,8 @@ def measure_truth() -> Data:
 def _test(grid: int) -> Test:
     car = gb.environments.MountainCar()
     truth = gb.monte_carlo.value_on_grid(car, car.along_velocity, (grid, grid))
-    rows = gb.sample_transitions(car, car.along_velocity, len(truth.state), key=0, state=truth.state)
-    arrays = (truth.state, rows.reward, rows.next_state, rows.discount, truth.value)
+    data = gb.sample_transitions(car, car.along_velocity, len(truth.state), key=0, state=truth.state)
+    arrays = (truth.state, data.reward, data.next_state, data.discount, truth.value)
     return Test(*(np.asarray(array) for array in arrays))
 
 

@@ -1,8 +1,8 @@
 """Generalisation on Mountain Car: one network, from 25 to 2,000 samples, tested on a grid it has not seen.
 
 The paper judges by the Bellman error on the grid. The error of the value itself is recorded beside it: the
-two disagree, since a Bellman error is amplified by up to 1 / (1 - discount) = 100. Ours, beside it, fits rows
-of 50 steps.
+two disagree, since a Bellman error is amplified by up to 1 / (1 - discount) = 100. Ours, beside it, fits
+transitions of 50 steps.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from gaussbell.numerics.precision import double_throughout
 from gaussbell.records.cells import Cell
 
 TRUTH = "truth"
-STEP_SIZE, OUR_STEPS, OUR_ITERATIONS = 0.01, 50, 200
+STEP_SIZE, OUR_N_STEP, OUR_ITERATIONS = 0.01, 50, 200
 FLOOR = -100.0
 """The value if no sample ever saw a reward: -1 / (1 - discount)."""
 CLEARLY = 0.6
@@ -50,7 +50,7 @@ def cells(scale: Scale) -> list[Cell]:
     ]
     few = min(iterations, OUR_ITERATIONS)
     ours = [
-        fits.cell_of(OURS, n, k, iterations=few, steps=OUR_STEPS, grid=grid)
+        fits.cell_of(OURS, n, k, iterations=few, n_step=OUR_N_STEP, grid=grid)
         for n in counts
         for k in range(repetitions)
     ]
@@ -136,8 +136,8 @@ def _draw_errors(data: Data) -> figures.Figure:
     caption = (
         f"Boxes over {len(settings(data, 'repetition'))} repetitions. With more samples the paper's method "
         "fits them less exactly (left), and the Bellman error elsewhere falls (middle). But the error of the "
-        "value itself only falls to about 1, that of the best constant (line, right). Rows of "
-        f"{OUR_STEPS} steps have larger Bellman errors, and values several times better."
+        "value itself only falls to about 1, that of the best constant (line, right). Transitions of "
+        f"{OUR_N_STEP} steps have larger Bellman errors, and values several times better."
     )
     title = "Mountain Car, network (2, 10, 10, 1), 151 parameters: error by number of samples"
     with figures.panels(3, size=(4.6, 3.8), title=title, caption=caption) as (figure, axes):
@@ -149,7 +149,7 @@ def _draw_errors(data: Data) -> figures.Figure:
         for panel, (field, name, label) in zip(axes, panels, strict=True):
             for method, colour, shift, text in (
                 (GAUSS_NEWTON, figures.BLUE, -0.18, "the paper's method, 1 step"),
-                (OURS, figures.PURPLE, 0.18, f"ours, {OUR_STEPS} steps"),
+                (OURS, figures.PURPLE, 0.18, f"ours, {OUR_N_STEP} steps"),
             ):
                 columns = [select(data, method=method, samples=n)[field].values for n in counts]
                 figures.boxes(panel, columns, np.arange(len(counts)) + shift, colour, text)
@@ -167,8 +167,10 @@ def _draw_surfaces(data: Data) -> figures.Figure:
     low, high = float(truth.surface.min()), float(truth.surface.max())
     caption = (
         "The run with the smallest test error for each number of samples, all on the scale of the true "
-        f"value ({low:.2f} to {high:.2f}); darkest and brightest are also what lies beyond. Rows of one "
-        f"step get the range right, not the shape; rows of {OUR_STEPS} steps find the jump along which the "
+        f"value ({low:.2f} to {high:.2f}); darkest and brightest are also what lies beyond. "
+        "Transitions of one "
+        f"step get the range right, not the shape; transitions of {OUR_N_STEP} steps find the jump "
+        "along which the "
         "car just makes it."
     )
     title = "Mountain Car: value by position and velocity"

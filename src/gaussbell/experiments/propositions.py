@@ -2,8 +2,8 @@
 
 A fit runs from many random weights at once until no step lowers the loss. Where it ends, the rank of the
 Jacobian, the residual, and the eigenvalues of the true Hessian say what kind of critical point it is. Once
-with more parameters than rows and once with fewer; on a random finite process, where the fit is exact, and on
-a few samples of Mountain Car. Other cells change the activation, or the steps of a row.
+with more parameters than samples and once with fewer; on a random finite process, where the fit is exact, and
+on a few samples of Mountain Car. Other cells change the activation, or n_step.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ from gaussbell.experiments.critical_points import (
     MANY,
     MINIMA,
     RELU,
-    ROWS,
     SATURATED,
     SIZES,
     STEPS,
+    TRANSITIONS,
     measure_minima,
     measure_steps,
 )
@@ -47,18 +47,20 @@ CLAIMS = (
         "finite", "Proposition 1", "On a finite process, full rank makes every critical point the true value."
     ),
     Claim("sampled", "Proposition 4", "On samples, full rank makes every critical point a zero residual."),
-    Claim("few", "Section 3.3", "With fewer parameters than rows suboptimal minima appear."),
+    Claim("few", "Section 3.3", "With fewer parameters than samples suboptimal minima appear."),
     Claim(
-        "hessian", "Propositions 2, 5", "The Hessian is positive semi-definite there, of rank at most rows."
+        "hessian",
+        "Propositions 2, 5",
+        "The Hessian is positive semi-definite there, of rank at most the samples.",
     ),
     Claim("bad", "Proposition 3", "Zero residual is no true value: samples leave bad solutions."),
     Claim("activations", "Section 3.3", "Activations with vanishing slope cost rank; Bent-Id keeps it."),
-    Claim("steps", "Section 3.4", "Rows of more steps are better conditioned."),
+    Claim("steps", "Section 3.4", "Transitions of more steps are better conditioned."),
 )
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Fits by problem, size and activation, all starts of a cell at once; and rows by their steps."""
+    """Fits by problem, size and activation, all starts of a cell at once; and transitions by n_step."""
     starts, solver_steps = {
         Scale.SMOKE: (8, 40),
         Scale.QUICK: (300, 1000),
@@ -71,15 +73,14 @@ def cells(scale: Scale) -> list[Cell]:
         for activation in (ACTIVATIONS if size == MANY else (BENT,))
     ]
     lengths = [
-        {"part": STEPS, "problem": CAR, "steps": steps, "starts": min(starts, 50)}
-        for steps in (1, 5, 20, 50, 100)
+        {"part": STEPS, "problem": CAR, "n_step": n, "starts": min(starts, 50)} for n in (1, 5, 20, 50, 100)
     ]
     return minima + lengths
 
 
 @double_throughout
 def measure(cell: Cell) -> Data:
-    """Where each start ends, or how rows are conditioned."""
+    """Where each start ends, or how transitions are conditioned."""
     return measure_minima(cell) if cell["part"] == MINIMA else measure_steps(cell)
 
 
@@ -96,11 +97,11 @@ def check(data: Data) -> Mapping[str, Finding]:
         name: np.mean([end.effective_first for end in found]) for name, found in rank_after.items()
     }
     zero = {name: np.mean([end.zero.mean() for end in found]) for name, found in rank_after.items()}
-    lengths = settings(data, "steps", part=STEPS)
-    rows = {n: select(data, part=STEPS, steps=n).isel(cell=0) for n in lengths}
-    condition = {int(n): float(np.nanmedian(found.condition)) for n, found in rows.items()}
-    effective = {int(n): float(np.nanmedian(found.effective_rank)) for n, found in rows.items()}
-    amplified = {int(n): float(np.nanmedian(found.amplification)) for n, found in rows.items()}
+    lengths = settings(data, "n_step", part=STEPS)
+    paths = {n: select(data, part=STEPS, n_step=n).isel(cell=0) for n in lengths}
+    condition = {int(n): float(np.nanmedian(found.condition)) for n, found in paths.items()}
+    effective = {int(n): float(np.nanmedian(found.effective_rank)) for n, found in paths.items()}
+    amplified = {int(n): float(np.nanmedian(found.amplification)) for n, found in paths.items()}
     first, last = min(condition), max(condition)
     curved = exact.psd & exact.thin, sampled.psd & sampled.thin
     wrong = sampled.zero & (sampled.errors > WRONG)
@@ -116,14 +117,15 @@ def check(data: Data) -> Mapping[str, Finding]:
         "hessian": Finding(
             f"of {exact.zero.sum() + sampled.zero.sum()} points with zero residual, "
             f"{sum(int(c[e.zero].sum()) for c, e in zip(curved, many, strict=True))} have both; ranks up to "
-            f"{exact.rank_there} for {exact.rows} rows and {sampled.rank_there} for {sampled.rows}",
+            f"{exact.rank_there} for {exact.samples} samples and {sampled.rank_there} for {sampled.samples}",
             by_share(
                 sum(c[e.zero].sum() for c, e in zip(curved, many, strict=True))
                 / max(1, sum(e.zero.sum() for e in many))
             ),
         ),
         "bad": Finding(
-            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.rows} samples are off "
+            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.samples} "
+            "samples are off "
             f"by more than {WRONG:g} standard deviations (median {sampled.middle:.1f})",
             all_of(wrong.any()),
         ),
@@ -160,16 +162,16 @@ class _Ends:
     """Where the starts of a cell ended."""
 
     def __init__(self, found: Data):
-        self.rows, self.parameters = int(found.rows), int(found.parameters)
+        self.samples, self.parameters = int(found.samples), int(found.parameters)
         loss = found.loss.values
         self.errors = found.value_error.values
         self.zero = loss <= NOTHING
         self.critical = self.zero | (found.gradient.values <= CRITICAL)
-        self.full = found["rank"].values == self.rows
+        self.full = found["rank"].values == self.samples
         self.effective_first = float(np.median(found.first_effective_rank.values))
-        self.full_first = float((found.first_rank.values == self.rows).mean())
+        self.full_first = float((found.first_rank.values == self.samples).mean())
         self.psd = found.lowest.values >= -NEGATIVE
-        self.thin = found.hessian_rank.values <= self.rows
+        self.thin = found.hessian_rank.values <= self.samples
         self._ranks, self._loss = found.hessian_rank.values, loss
 
     @property
@@ -188,7 +190,7 @@ class _Ends:
     def told(self) -> str:
         good = self.critical & self.full
         return (
-            f"{len(self.zero)} starts, {self.parameters} parameters for {self.rows} rows: "
+            f"{len(self.zero)} starts, {self.parameters} parameters for {self.samples} samples: "
             f"{self.critical.sum()} ended at a critical point, {good.sum()} of full rank, "
             f"{(good & self.zero).sum()} of these with zero residual; "
             f"{(self.critical & ~self.zero).sum()} at one that is not zero"
@@ -209,7 +211,7 @@ class _Ends:
         losses = self._loss[self.critical & (self._loss > 0)]
         distinct = len({f"{loss:.2e}" for loss in losses})
         return (
-            f"{self.parameters} parameters for {self.rows} rows, {len(losses)} critical points of "
+            f"{self.parameters} parameters for {self.samples} samples, {len(losses)} critical points of "
             f"{len(self._loss)} starts at {distinct} levels, {self.suboptimal} above the best"
         )
 
@@ -217,7 +219,7 @@ class _Ends:
 def tabulate(data: Data) -> str:
     """Counts by problem, size and activation as a Markdown table."""
     lines = [
-        "| problem | activation | parameters / rows | starts | full rank at first | critical points | of "
+        "| problem | activation | parameters / samples | starts | full rank at first | critical points | of "
         "full rank | zero residual | other levels | true Hessian has no negative eigenvalue |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -227,7 +229,7 @@ def tabulate(data: Data) -> str:
         end = _Ends(one)
         other = end.critical & ~end.zero
         lines.append(
-            f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.rows} | "
+            f"| {one.problem.item()} | {one.activation.item()} | {end.parameters} / {end.samples} | "
             f"{len(end.zero)} | {end.full_first:.0%} | {end.critical.sum()} | "
             f"{(end.critical & end.full).sum()} | {end.zero.sum()} | {other.sum()} | "
             f"{(end.psd & end.critical).sum()} |"
@@ -240,11 +242,13 @@ def tabulate(data: Data) -> str:
 
 
 def draw(data: Data) -> Mapping[str, figures.Figure]:
-    """Where starts end, and the conditioning of rows."""
+    """Where starts end, and the conditioning of transitions."""
     caption = (
-        "Left: the final loss of every start, sorted. With more parameters than rows nearly all end at zero "
+        "Left: the final loss of every start, sorted. With more parameters than samples nearly all "
+        "end at zero "
         "(the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: the same "
-        "with more parameters, by activation. Right: random networks on rows of Mountain Car: how much "
+        "with more parameters, by activation. Right: random networks on transitions of Mountain Car: "
+        "how much "
         "larger an error of the values at the samples can be than the residual that it leaves. More steps "
         "take that from 1 / (1 - discount) = 100 and beyond to a small factor."
     )
@@ -258,12 +262,12 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
         middle.set(
             title="By activation, Mountain Car", xlabel="share of starts", ylabel="loss / that of zero"
         )
-        lengths = settings(data, "steps", part=STEPS)
-        columns = [select(data, part=STEPS, steps=n).isel(cell=0).amplification.values for n in lengths]
+        lengths = settings(data, "n_step", part=STEPS)
+        columns = [select(data, part=STEPS, n_step=n).isel(cell=0).amplification.values for n in lengths]
         columns = [column[np.isfinite(column)] for column in columns]
         figures.boxes(right, columns, np.arange(len(lengths)), figures.BLUE, "amplification")
         right.set_xticks(range(len(lengths)), [f"{n:g}" for n in lengths])
-        right.set(yscale="log", title=f"{ROWS} rows of Mountain Car", xlabel="steps of a row")
+        right.set(yscale="log", title=f"{TRANSITIONS} transitions of Mountain Car", xlabel="n_step")
         right.set(ylabel="error of values / residual, at most")
         left.legend(fontsize=7)
         middle.legend(fontsize=7)
@@ -280,7 +284,7 @@ def _one(data: Data, problem: str, size: str, activation: str = BENT) -> Data:
 
 
 def _group(cell: Cell) -> Any:
-    return [cell["part"], cell["problem"], cell.get("size"), cell.get("activation"), cell.get("steps")]
+    return [cell["part"], cell["problem"], cell.get("size"), cell.get("activation"), cell.get("n_step")]
 
 
 def _cost(cell: Cell) -> float:

@@ -1,4 +1,4 @@
-"""Studies together: the paper's, with verdicts on its claims, and ours of when to trust a value.
+"""Studies together: the paper's, those of when a value is right, and those beyond both.
 
 `summarise` makes one record of what the cells say; the page and the comparison with what is expected need
 that record alone.
@@ -8,47 +8,69 @@ import json
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gaussbell import records
 from gaussbell.experiments import (
     architectures,
+    assessments,
+    control,
     convergence,
+    endings,
     generalisation,
+    noise,
     policy_iteration,
     propositions,
     star,
-    trust,
+    values,
 )
 from gaussbell.experiments.scale import Scale
 from gaussbell.experiments.study import Study, count_verdicts
 
-PAPER: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
-    for module in (star, convergence, generalisation, architectures, policy_iteration)
-}
-"""The paper's experiments: what `all` stands for."""
-DIAGNOSTICS: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (propositions, trust)}
-"""Its propositions, and how well the diagnostics predict errors."""
-STUDIES = PAPER | DIAGNOSTICS
-EXPECTED = "expected.json"
-"""The verdicts that are known, by scale, study and claim: a change of them is news."""
+
+class Group(NamedTuple):
+    """Studies that are run and told together.
+
+    Attributes:
+        page: The file of the page that tells them, without its suffix; also what `make` calls it.
+        title, about: The page's title and first words.
+    """
+
+    page: str
+    title: str
+    about: str
+    studies: dict[str, Study]
 
 
-_HEADS = {
-    False: (
+def _named(*modules: Any) -> dict[str, Study]:
+    return {module.STUDY.name: module.STUDY for module in modules}
+
+
+GROUPS = {
+    "all": Group(
+        "reproduction",
         "The paper's experiments, run again",
         "Every experiment of Gottwald, Gronauer, Shen and Diepold, *Analysis and Optimisation of Bellman "
         "Residual\nErrors with Neural Function Approximation*, with a verdict on what it says, in our words.",
-        "reproduction",
+        _named(star, convergence, generalisation, architectures, policy_iteration),
     ),
-    True: (
-        "When can a value be trusted?",
-        "The paper's propositions checked by numbers, and how well our diagnostics predict the true error.",
+    "diagnostics": Group(
         "diagnostics",
+        "When is a value right?",
+        "The paper's propositions checked by numbers, and how well our assessments predict the true error.",
+        _named(propositions, assessments),
+    ),
+    "beyond": Group(
+        "beyond",
+        "Beyond the paper",
+        "How good the value is, what noise does to it, and what policy iteration takes.",
+        _named(values, noise, control, endings),
     ),
 }
-"""Title and first words of a page, and what writes it; for the paper's studies and for the diagnostics."""
+"""By what stands for them on the command line."""
+STUDIES = {name: study for group in GROUPS.values() for name, study in group.studies.items()}
+EXPECTED = "expected.json"
+"""The verdicts that are known, by scale, study and claim: a change of them is news."""
 
 
 def folder_of(out: Path, scale: Scale, name: str) -> Path:
@@ -115,16 +137,16 @@ def page(record: Mapping[str, Any], folder: str) -> str:
     """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
     held = list(verdicts(record["studies"]).values())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
-    diagnostics = record["studies"].keys() <= DIAGNOSTICS.keys()
-    title, about, target = _HEADS[diagnostics]
-    command = f"make {target}" if record["scale"] == Scale.QUICK else f"make {target} SCALE={record['scale']}"
-    missing = [name for name in (DIAGNOSTICS if diagnostics else PAPER) if name not in record["studies"]]
+    group = next(group for group in GROUPS.values() if record["studies"].keys() <= group.studies.keys())
+    scale = "" if record["scale"] == Scale.QUICK else f" SCALE={record['scale']}"
+    missing = [name for name in group.studies if name not in record["studies"]]
     lines = [
-        f"# {title}",
+        f"# {group.title}",
         "",
-        f"{about} Of {count_verdicts(held)}",
+        f"{group.about} Of {count_verdicts(held)}",
         "",
-        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `{command}` writes this page anew.",
+        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {group.page}{scale}` writes "
+        "this page anew.",
         "",
         *([f"Not run in full at this scale: {', '.join(missing)}.", ""] if missing else []),
     ]
@@ -132,7 +154,7 @@ def page(record: Mapping[str, Any], folder: str) -> str:
         lines += [
             f"## {study['title']}",
             "",
-            "| claim | in the paper | measured | verdict |",
+            "| claim | where | measured | verdict |",
             "|---|---|---|---|",
         ]
         lines += [

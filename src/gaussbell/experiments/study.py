@@ -1,4 +1,4 @@
-"""A study of the paper: its claims, its cells at each scale, how a cell is measured, checked and drawn."""
+"""A study: its claims, its cells at each scale, how a cell is measured, checked and drawn."""
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ Data = xarray.Dataset
 
 
 class Verdict(enum.StrEnum):
-    """What our measurement says about a claim of the paper."""
+    """What our measurement says about a claim."""
 
     HOLDS = "holds"
     IN_PART = "holds in part"
@@ -31,7 +31,7 @@ def count_verdicts(verdicts: Sequence[str]) -> str:
 
 
 class Claim(NamedTuple):
-    """What the paper says, in our words, and where."""
+    """What the paper says, in our words, and where; or what we say, beyond it."""
 
     name: str
     where: str
@@ -45,8 +45,22 @@ class Finding(NamedTuple):
     verdict: Verdict
 
 
+BEYOND = "beyond the paper"
+"""Where a claim of our own stands."""
+
+
 class Study(NamedTuple):
-    """An experiment of the paper; the file that defines it says what each part is."""
+    """An experiment, of the paper or of our own; the file that defines it says what each part is.
+
+    Attributes:
+        name, title: What it is called on the command line, and on pages.
+        claims: What it is to show.
+        cells: The settings of every run at a scale.
+        measure: Runs a cell.
+        group, cost: What decides which programs are compiled, and about the seconds of a cell.
+        check: What each claim comes to.
+        tabulate, draw: The cells as a Markdown table, and as figures.
+    """
 
     name: str
     title: str

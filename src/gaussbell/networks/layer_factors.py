@@ -16,12 +16,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gaussbell.networks.mlp import MLP
-from gaussbell.numerics.differential import DifferentialMap, combine
+from gaussbell.numerics.differential import DenseRows, DifferentialMap, combine
 from gaussbell.numerics.precision import in_double
 from gaussbell.numerics.triangles import product_triangle, row_blocks
 
 FACTORS_PAY = 2.0
 """A layer enters the Gram matrix by its factors if its dense rows cost this many times more products."""
+
+DENSE_NUMBERS = int(__import__("os").environ.get("DENSE", 2**17))
+"""Up to so many entries a matrix is the faster form (1 MiB), also to compile."""
 
 NORMAL_BLOCK_NUMBERS = 2**23
 """How many entries of dense rows are formed at once (64 MiB) on the way to G'G."""
@@ -49,12 +52,14 @@ class LayerFactors(DifferentialMap):
         *hidden, last = self.sensitivities
         return LayerFactors(self.value, self.inputs, (*hidden, unit * last), self.terms)
 
-    def combined(self, coefficients: Float[Array, "T m"]) -> "LayerFactors":
+    def combined(self, coefficients: Float[Array, "T m"]) -> DifferentialMap:
+        """Sums of rows: in factors, or as a matrix where that is small, which takes fewer and larger operations."""
         assert self.terms == 1
         sensitivities = tuple(coefficients.reshape(-1, 1) * psi for psi in self.sensitivities)
-        return LayerFactors(
-            combine(coefficients, self.value), self.inputs, sensitivities, coefficients.shape[0]
-        )
+        value = combine(coefficients, self.value)
+        factors = LayerFactors(value, self.inputs, sensitivities, coefficients.shape[0])
+        small = len(value) * self.num_parameters <= DENSE_NUMBERS
+        return DenseRows(value, factors.rows()) if small else factors
 
     @property
     def num_parameters(self) -> int:

@@ -1,6 +1,5 @@
 """From folders and files to a page: what is found below them, in the order in which people read."""
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,19 +9,13 @@ from typing import Any, NamedTuple
 import gaussbell
 from gaussbell import records
 from gaussbell.records import cells as cell_files
-from gaussbell.report import beyond, evaluation, iteration, sweeps
+from gaussbell.report import evaluation, iteration, speed, sweeps
 from gaussbell.report.html import to_html
 from gaussbell.report.overview import describe_all
 from gaussbell.report.parts import Facts, Item, Page, Section, Words
 from gaussbell.report.studies import CHARTS
 
 TITLE = "gaussbell report"
-BEYOND: dict[str, tuple[str, Callable[..., list[Any]]]] = {
-    "values": ("How good is the value?", beyond.chart_values),
-    "noise": ("Random processes", beyond.chart_noise),
-    "control": ("Policy iteration on control problems", beyond.chart_control),
-}
-"""Experiments of one record: their title and their charts."""
 
 
 class Found(NamedTuple):
@@ -182,13 +175,8 @@ def _record_section(
 ) -> tuple[str, list[Item]] | None:
     """The title and the items of a record; None if it is shown elsewhere, or is none of ours."""
     try:
-        if record.get("experiment") in BEYOND:
-            title, draw = BEYOND[record["experiment"]]
-            command = f"gaussbell reproduce {record['experiment']} --out {path.parent.parent}"
-            settings = {name.replace("_", " "): json.dumps(part) for name, part in record["settings"].items()}
-            return title, [*draw(record, command), Facts(settings, "Settings")]
         if path.name == "step_time.json":
-            return "Speed", list(beyond.chart_step_time(record, f"gaussbell bench --out {path.parent}"))
+            return "Speed", list(speed.chart_step_time(record, f"gaussbell bench --out {path.parent}"))
         return _run_section(path, record, kept)
     except sweeps.MALFORMED as error:
         return path.name, [Words(f"{path}: not a whole record: {type(error).__name__}: {error}", "bad")]

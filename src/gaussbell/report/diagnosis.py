@@ -138,8 +138,16 @@ def _rows(maps: Mapping[str, Any], names: list[str], command: str) -> list[Chart
     pairs = list(dict.fromkeys(pairs))
     charts = []
     for name, title, caption in (
-        ("residual", "Residual map", "Each point is a row, coloured by the size of its Bellman residual."),
-        ("error", "Estimated error", "Each point is a row, coloured by the estimated error of its value."),
+        (
+            "residual",
+            "Residual map",
+            "A point is a transition, its colour the size of the Bellman residual.",
+        ),
+        (
+            "error",
+            "Estimated error",
+            "A point is a transition, its colour the estimated error of the value.",
+        ),
     ):
         found = np.array([np.nan if value is None else value for value in rows[name]], float)
         shade = np.log10(np.maximum(np.abs(found), 1e-16))
@@ -159,7 +167,7 @@ def _rows(maps: Mapping[str, Any], names: list[str], command: str) -> list[Chart
             Chart(
                 title,
                 caption,
-                "Points at the rows' states, coloured on a logarithmic scale.",
+                "Points at the transitions' states, coloured on a logarithmic scale.",
                 Axis("first of the slice" if len(names) > 2 else names[0]),
                 Axis("second of the slice" if len(names) > 2 else names[-1]),
                 series,
@@ -195,8 +203,10 @@ def describe_spectra(diagnosis: Mapping[str, Any], command: str) -> list[Item]:
     return [
         Chart(
             "Spectrum of the Jacobians",
-            "With as many parameters as rows and full rank every critical point has zero residual; a steep "
-            "fall says that rows nearly repeat each other, and below 1e-16 of the largest all is rounding.",
+            "With as many parameters as transitions and full rank every critical point has zero "
+            "residual; a steep "
+            "fall says that transitions nearly repeat each other, and below 1e-16 of the largest all "
+            "is rounding.",
             "Falling singular values of three Jacobians on a logarithmic axis.",
             Axis("number, in falling order", whole=True),
             Axis("singular value", log=True),

@@ -34,7 +34,7 @@ def report_evaluation(
 
     Args:
         data, features: As they were given to `evaluate`.
-        env, policy: A simulator, which knows more than the rows.
+        env, policy: A simulator, which knows more than the data.
         name, settings: What the page should say of the fit.
 
     Example:

@@ -172,7 +172,7 @@ def _verdicts(claims: Sequence[Any]) -> Table:
         [claim.says, claim.where, finding.measured, verdict_badge(str(finding.verdict))]
         for claim, finding in claims
     ]
-    return Table("Claims", ("claim", "in the paper", "measured", "verdict"), rows)
+    return Table("Claims", ("claim", "where", "measured", "verdict"), rows)
 
 
 def _setting_names(data: Any) -> list[str]:

@@ -10,12 +10,16 @@ from typing import Any
 from gaussbell.report.parts import Chart
 from gaussbell.report.studies import (
     architectures,
+    assessments,
+    control,
     convergence,
+    endings,
     generalisation,
+    noise,
     policy_iteration,
     propositions,
     star,
-    trust,
+    values,
 )
 
 Draw = Callable[[Any, str], Chart]
@@ -27,6 +31,10 @@ CHARTS: Mapping[str, tuple[Draw, ...]] = {
     "architectures": (architectures.contours, architectures.seconds),
     "policy-iteration": (policy_iteration.bands, policy_iteration.runs),
     "propositions": (propositions.ends, propositions.activations, propositions.amplification),
-    "trust": (trust.fits, trust.scores),
+    "assessments": (assessments.fits, assessments.scores),
+    "values": (values.by_n_step, values.by_budget),
+    "noise": (noise.bias,),
+    "control": (control.cost, control.scores),
+    "endings": (endings.improvements,),
 }
 """By the name of the study, in the order of the page."""

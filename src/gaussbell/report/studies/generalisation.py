@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from gaussbell.experiments.generalisation import OUR_STEPS, TRUTH
+from gaussbell.experiments.generalisation import OUR_N_STEP, TRUTH
 from gaussbell.experiments.methods import GAUSS_NEWTON, OURS
 from gaussbell.experiments.study import select, settings
 from gaussbell.report import looks
 from gaussbell.report.parts import Axis, Chart, Control, Series
 
-LABELS = {GAUSS_NEWTON: "the paper's method, rows of 1 step", OURS: f"ours, rows of {OUR_STEPS} steps"}
+LABELS = {
+    GAUSS_NEWTON: "the paper's method, transitions of 1 step",
+    OURS: f"ours, transitions of {OUR_N_STEP} steps",
+}
 ERRORS = {
     "test": "NMSBE on a grid",
     "training": "NMSBE in training",
@@ -32,8 +35,9 @@ def boxes(data: Any, command: str) -> Chart:
     return Chart(
         "Errors by number of samples",
         "Boxes are quartiles, points single repetitions. The Bellman error on the grid falls with more "
-        "samples, but that of the value itself stays near 1, the error of the best constant, for rows of one "
-        f"step. Rows of {OUR_STEPS} steps have larger Bellman errors and much better values.",
+        "samples, but that of the value itself stays near 1, the error of the best constant, for "
+        "transitions of one "
+        f"step. Transitions of {OUR_N_STEP} steps have larger Bellman errors and much better values.",
         "Box plots on a logarithmic axis by number of samples, two colours for two methods.",
         Axis("samples", labels=[str(n) for n in counts]),
         Axis("error", log=True),

@@ -1,4 +1,4 @@
-"""The propositions by numbers: where starts end, and what longer rows do."""
+"""The propositions by numbers: where starts end, and what longer paths do."""
 
 from typing import Any
 
@@ -20,7 +20,8 @@ def ends(data: Any, command: str) -> Chart:
         wanted,
         "problem",
         "Where starts end",
-        "With more parameters than rows nearly all starts end at zero, the lowest level being rounding; with "
+        "With more parameters than samples nearly all starts end at zero, the lowest level being "
+        "rounding; with "
         "fewer they end at several levels: suboptimal minima.",
     )
 
@@ -34,26 +35,27 @@ def activations(data: Any, command: str) -> Chart:
         wanted,
         "activation",
         "Where starts end, by activation",
-        "Mountain Car with more parameters than rows. Networks whose units lose their slope get stuck.",
+        "Mountain Car with more parameters than samples. Networks whose units lose their slope get stuck.",
     )
 
 
 def amplification(data: Any, command: str) -> Chart:
-    """How much larger an error of the values can be than the residual it leaves, by steps of a row."""
-    lengths = settings(data, "steps", part=STEPS)
+    """How much larger an error of the values can be than the residual it leaves, by n_step."""
+    lengths = settings(data, "n_step", part=STEPS)
     places, found = [], []
-    for k, steps in enumerate(lengths):
-        column = select(data, part=STEPS, steps=steps).isel(cell=0).amplification.values
+    for k, n_step in enumerate(lengths):
+        column = select(data, part=STEPS, n_step=n_step).isel(cell=0).amplification.values
         column = column[np.isfinite(column)]
         places.append(np.full(len(column), float(k)))
         found.append(column)
     columns = {"x": np.concatenate(places), "y": np.concatenate(found)}
     return Chart(
-        "Amplification by steps of a row",
-        "Random networks on rows of Mountain Car: how much larger an error of the values at the samples can "
+        "Amplification by n_step",
+        "Random networks on transitions of Mountain Car: how much larger an error of the values at "
+        "the samples can "
         "be than the residual that it leaves. More steps make it small.",
         "Box plots on a logarithmic axis that fall with the number of steps.",
-        Axis("steps of a row", labels=[f"{n:g}" for n in lengths]),
+        Axis("n_step", labels=[f"{n:g}" for n in lengths]),
         Axis("error of values / residual, at most", log=True),
         (Series("amplification", "box", columns),),
         command,

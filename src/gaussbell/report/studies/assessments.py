@@ -1,12 +1,12 @@
-"""Estimated against true errors: can the verdict be trusted?"""
+"""Estimated against true errors: does the assessment predict them?"""
 
 from typing import Any
 
 import numpy as np
 
 from gaussbell.diagnostics.assessment import TOLERABLE
+from gaussbell.experiments.assessments import NAMES, REFERENCES
 from gaussbell.experiments.study import select
-from gaussbell.experiments.trust import NAMES, WITNESSES
 from gaussbell.report.parts import Axis, Chart, Control, Series, spread_colours
 
 DRAWN = (0.02, 40.0)
@@ -21,14 +21,14 @@ def fits(data: Any, command: str) -> Chart:
             f"{TOLERABLE:g}: still good", "line", {"x": ends, "y": np.full(2, TOLERABLE)}, {}, "grey", "dot"
         ),
     ]
-    for witness, words in WITNESSES.items():
+    for reference, words in REFERENCES.items():
         for name, colour in spread_colours(list(NAMES.values())).items():
             found = _of(data, name)
             columns = {
-                "x": found[f"{witness}_estimate"].values / found.spread.values,
+                "x": found[f"{reference}_estimate"].values / found.spread.values,
                 "y": found.rmse.values / found.spread.values,
             }
-            facets = {"witness": words, "problem": name}
+            facets = {"reference": words, "problem": name}
             series.append(Series(f"{name}, {words}", "points", columns, facets, colour))
     return Chart(
         "Estimated and true error of fits",
@@ -39,7 +39,7 @@ def fits(data: Any, command: str) -> Chart:
         Axis("true error / sd", log=True, low=DRAWN[0], high=DRAWN[1]),
         series,
         command,
-        controls=(Control("witness", "choose"), Control("problem", "toggle")),
+        controls=(Control("reference", "choose"), Control("problem", "toggle")),
     )
 
 
@@ -47,23 +47,23 @@ def scores(data: Any, command: str) -> Chart:
     """How well the score ranks states, by problem."""
     names = list(NAMES.values())
     series = []
-    for (witness, words), colour in zip(WITNESSES.items(), ("blue", "orange"), strict=True):
+    for (reference, words), colour in zip(REFERENCES.items(), ("blue", "orange"), strict=True):
         columns: dict[str, list[np.ndarray]] = {"x": [], "y": []}
         for place, name in enumerate(names):
-            found = _of(data, name)[f"{witness}_rank_correlation"].values
+            found = _of(data, name)[f"{reference}_rank_correlation"].values
             columns["x"].append(np.full(len(found), float(place)))
             columns["y"].append(found)
         joined = {role: np.concatenate(parts) for role, parts in columns.items()}
-        series.append(Series(words, "box", joined, {"witness": words}, colour))
+        series.append(Series(words, "box", joined, {"reference": words}, colour))
     return Chart(
         "Do scores rank states by their error?",
         "Rank correlation of the score of a state with its true error, a point for each fit; 1 is perfect.",
-        "Box plots of rank correlations by problem, two colours for two witnesses.",
+        "Box plots of rank correlations by problem, two colours for two references.",
         Axis("problem", labels=names),
         Axis("rank correlation", low=-1, high=1.05),
         series,
         command,
-        controls=(Control("witness", "toggle"),),
+        controls=(Control("reference", "toggle"),),
     )
 
 

@@ -1,7 +1,7 @@
-"""Do the verdict on a fit and the score of a state predict the true error?
+"""Does the assessment of a fit, and that of a state, predict the true error?
 
-Fits from good to worthless, by few samples or many, by short rows or long, on Mountain Car, on Cart Pole and
-on slippery FrozenLake. Each is judged twice, with the simulator and from its rows alone, and both judgements
+Fits from good to worthless, by few samples or many, by short paths or long, on Mountain Car, on Cart Pole and
+on slippery FrozenLake. Each is judged twice, with the simulator and from its data alone, and both assessments
 are compared with the true value.
 """
 
@@ -19,15 +19,15 @@ from gaussbell import figures
 from gaussbell.diagnostics.assessment import TOLERABLE
 from gaussbell.experiments.control import balance
 from gaussbell.experiments.scale import Scale
-from gaussbell.experiments.study import Claim, Data, Finding, Study, all_of, by_share, select
+from gaussbell.experiments.study import BEYOND, Claim, Data, Finding, Study, all_of, by_share, select
 from gaussbell.numerics.precision import double_throughout
 from gaussbell.records.cells import Cell, xarray
 
 CAR, FEATURES, CART, LAKE = "mountain-car", "mountain-car-features", "cart-pole", "frozen-lake"
 CARS = (CAR, FEATURES)
 """With the paper's inputs, and behind the environment's features, where more fits are good."""
-SIMULATOR, ROWS = "simulator", "rows"
-WITNESSES = {SIMULATOR: "with a simulator", ROWS: "from the rows alone"}
+SIMULATOR, DATA = "simulator", "data"
+REFERENCES = {SIMULATOR: "with a simulator", DATA: "from the data alone"}
 NAMES = {
     CAR: "Mountain Car",
     FEATURES: "Mountain Car, features",
@@ -35,23 +35,22 @@ NAMES = {
     LAKE: "slippery FrozenLake",
 }
 INPUTS = {CAR: "the paper's inputs", FEATURES: "features"}
-GOALS = {SIMULATOR: (0.85, 0.97), ROWS: (0.6, 0.93)}
-"""Rank correlation of scores with errors, and area under the curve of the verdict."""
+GOALS = {SIMULATOR: (0.85, 0.97), DATA: (0.6, 0.93)}
+"""Rank correlation of scores with errors, and area under the curve of the assessment."""
 TESTED, SCORED = 2000, 500
 """States at which the true error is known, and those of them that get a score."""
 FLOOR, NEAR_FLOOR = -100.0, 0.2
 """A fit whose median is so near to -1 / (1 - discount) is the plateau of a car that never arrives."""
 FIRST_SEED = 7000
-WHERE = "beyond the paper"
 
 CLAIMS = (
-    Claim("states-simulator", WHERE, "With a simulator the score ranks states by their error (0.85)."),
-    Claim("states-rows", WHERE, "From the rows alone the score ranks states by their error (0.6)."),
-    Claim("fits-simulator", WHERE, "With a simulator the verdict tells good fits from bad (AUROC 0.97)."),
-    Claim("fits-rows", WHERE, "From the rows alone the verdict tells good fits from bad (AUROC 0.93)."),
-    Claim("plateau", WHERE, "The plateau at -100 is flagged, with and without a simulator."),
-    Claim("no-chain", WHERE, "A fit none of whose chains reaches a reward is flagged."),
-    Claim("calibrated", WHERE, "The estimated error is within a factor of two of the true one."),
+    Claim("states-simulator", BEYOND, "With a simulator the score ranks states by their error (0.85)."),
+    Claim("states-data", BEYOND, "From the data alone the score ranks states by their error (0.6)."),
+    Claim("fits-simulator", BEYOND, "With a simulator the assessment tells good fits from bad (AUROC 0.97)."),
+    Claim("fits-data", BEYOND, "From the data alone the assessment tells good fits from bad (AUROC 0.93)."),
+    Claim("plateau", BEYOND, "The plateau at -100 is flagged, with and without a simulator."),
+    Claim("no-chain", BEYOND, "A fit none of whose chains reaches a reward is flagged."),
+    Claim("calibrated", BEYOND, "The estimated error is within a factor of two of the true one."),
 )
 
 
@@ -90,14 +89,14 @@ def cells(scale: Scale) -> list[Cell]:
         {
             "problem": problem,
             "samples": samples,
-            "steps": steps,
+            "n_step": n_step,
             "successors": successors,
             "solver_steps": solver_steps,
             "seed": FIRST_SEED + seed,
         }
         for problem, (counts, lengths, several, seeds) in grids.items()
         for samples in dict.fromkeys(counts)
-        for steps in lengths
+        for n_step in lengths
         for successors in several
         for seed in range(seeds)
     ]
@@ -105,12 +104,12 @@ def cells(scale: Scale) -> list[Cell]:
 
 @double_throughout
 def measure(cell: Cell) -> Data:
-    """Fit, ask both witnesses, and compare with the truth."""
+    """Fit, ask both references, and compare with the truth."""
     problem = _problem(cell["problem"])
     env, policy = problem.env, problem.policy
     data_key, weights_key, ask_key = jax.random.split(jax.random.key(cell["seed"]), 3)
     data = gb.sample_transitions(
-        env, policy, cell["samples"], key=data_key, n_step=cell["steps"], successors=cell["successors"]
+        env, policy, cell["samples"], key=data_key, n_step=cell["n_step"], successors=cell["successors"]
     )
     fit = gb.evaluate(problem.network(weights_key), data, max_steps=cell["solver_steps"])
     values, checks = np.asarray(fit.network(problem.state)), fit.assessment.checks
@@ -124,18 +123,18 @@ def measure(cell: Cell) -> Data:
         "reward_grounded": checks.reward_grounded,
         "error": ("state", errors[:SCORED]),
     }
-    for witness in WITNESSES:
-        simulator = {"env": env, "policy": policy} if witness == SIMULATOR else {}
-        verdict: Any = gb.assess(fit, data, key=ask_key, **simulator)
-        score = verdict.per_state(problem.state[:SCORED])
+    for reference in REFERENCES:
+        simulator = {"env": env, "policy": policy} if reference == SIMULATOR else {}
+        assessed: Any = gb.assess(fit, data, key=ask_key, **simulator)
+        score = assessed.per_state(problem.state[:SCORED])
         found |= {
-            f"{witness}_score": ("state", score),
-            f"{witness}_estimate": verdict.value_error,
-            f"{witness}_low": verdict.interval[0],
-            f"{witness}_high": verdict.interval[1],
-            f"{witness}_relative": min(verdict.relative_error, 1e6),
-            f"{witness}_trusted": int(verdict.trusted),
-            f"{witness}_rank_correlation": _rank_correlation(score, errors[:SCORED]),
+            f"{reference}_score": ("state", score),
+            f"{reference}_estimate": assessed.value_error,
+            f"{reference}_low": assessed.interval[0],
+            f"{reference}_high": assessed.interval[1],
+            f"{reference}_relative": min(assessed.relative_error, 1e6),
+            f"{reference}_trusted": int(assessed.trusted),
+            f"{reference}_rank_correlation": _rank_correlation(score, errors[:SCORED]),
         }
     return xarray.Dataset(found, coords={"state": np.arange(SCORED)})
 
@@ -161,10 +160,10 @@ def check(data: Data) -> Mapping[str, Finding]:
     """What each claim comes to."""
     cars = {problem: select(data, problem=problem) for problem in CARS}
     found = {}
-    for witness, (least_rank, least_area) in GOALS.items():
-        each = {name: car[f"{witness}_rank_correlation"].values for name, car in cars.items()}
-        pooled = {name: _pooled(car, witness) for name, car in cars.items()}
-        found[f"states-{witness}"] = Finding(
+    for reference, (least_rank, least_area) in GOALS.items():
+        each = {name: car[f"{reference}_rank_correlation"].values for name, car in cars.items()}
+        pooled = {name: _pooled(car, reference) for name, car in cars.items()}
+        found[f"states-{reference}"] = Finding(
             "; ".join(
                 f"{INPUTS[name]}: median over fits {np.nanmedian(each[name]):.2f} "
                 f"({np.nanmin(each[name]):.2f} to {np.nanmax(each[name]):.2f}), over all states of all fits "
@@ -174,35 +173,35 @@ def check(data: Data) -> Mapping[str, Finding]:
             all_of(*(np.nanmedian(each[name]) >= least_rank and pooled[name] >= least_rank for name in cars)),
         )
         areas = {
-            name: area_under_curve(car[f"{witness}_relative"].values, _is_bad(car))
+            name: area_under_curve(car[f"{reference}_relative"].values, _is_bad(car))
             for name, car in cars.items()
         }
-        found[f"fits-{witness}"] = Finding(
+        found[f"fits-{reference}"] = Finding(
             "; ".join(
                 f"{INPUTS[name]}: AUROC {areas[name]:.3f} over {car.sizes['cell']} fits, "
-                f"{int(_is_bad(car).sum())} of them bad, verdicts right {_right(car, witness):.0%}"
+                f"{int(_is_bad(car).sum())} of them bad, assessments right {_right(car, reference):.0%}"
                 for name, car in cars.items()
             ),
             all_of(*(area >= least_area for area in areas.values())),
         )
     car = data.isel(cell=np.flatnonzero(np.isin(data.problem.values, CARS)))
     flat = np.abs(car["median"].values - FLOOR) < NEAR_FLOOR
-    flat &= (car.samples.values == 25) & (car.steps.values == 1)
+    flat &= (car.samples.values == 25) & (car.n_step.values == 1)
     alone = car.reward_coverage.values == 0
     found["plateau"] = _flagged(car, flat)
     found["no-chain"] = _flagged(car, alone)
-    ratios = {w: data[f"{w}_estimate"].values / data.rmse.values for w in WITNESSES}
+    ratios = {w: data[f"{w}_estimate"].values / data.rmse.values for w in REFERENCES}
     near = {w: float(np.mean((r > 0.5) & (r < 2))) for w, r in ratios.items()}
     found["calibrated"] = Finding(
-        "; ".join(f"{WITNESSES[w]} {near[w]:.0%} of all fits" for w in WITNESSES),
+        "; ".join(f"{REFERENCES[w]} {near[w]:.0%} of all fits" for w in REFERENCES),
         by_share(min(near.values())),
     )
     return found
 
 
 def _flagged(car: Data, which: np.ndarray) -> Finding:
-    trusted = {w: int(car[f"{w}_trusted"].values[which].sum()) for w in WITNESSES}
-    told = ", ".join(f"{which.sum() - n} {WITNESSES[w]}" for w, n in trusted.items())
+    trusted = {w: int(car[f"{w}_trusted"].values[which].sum()) for w in REFERENCES}
+    told = ", ".join(f"{which.sum() - n} {REFERENCES[w]}" for w, n in trusted.items())
     return Finding(
         f"of {which.sum()} fits flagged: {told}", all_of(which.any(), *(n == 0 for n in trusted.values()))
     )
@@ -212,12 +211,12 @@ def _is_bad(data: Data) -> np.ndarray:
     return data.rmse.values > TOLERABLE * data.spread.values
 
 
-def _right(data: Data, witness: str) -> float:
-    return float(np.mean((data[f"{witness}_trusted"].values == 1) != _is_bad(data)))
+def _right(data: Data, reference: str) -> float:
+    return float(np.mean((data[f"{reference}_trusted"].values == 1) != _is_bad(data)))
 
 
-def _pooled(data: Data, witness: str) -> float:
-    return _rank_correlation(data[f"{witness}_score"].values.ravel(), data.error.values.ravel())
+def _pooled(data: Data, reference: str) -> float:
+    return _rank_correlation(data[f"{reference}_score"].values.ravel(), data.error.values.ravel())
 
 
 def _rank_correlation(scores: np.ndarray, errors: np.ndarray) -> float:
@@ -234,22 +233,22 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def tabulate(data: Data) -> str:
-    """The figures of each problem and witness as a Markdown table."""
+    """The figures of each problem and reference as a Markdown table."""
     lines = [
-        "| problem | witness | fits (bad ones) | rank correlation, median | over all states | AUROC | "
-        "verdicts right | estimated / true error (5 % to 95 %) |",
+        "| problem | reference | fits (bad ones) | rank correlation, median | over all states | AUROC | "
+        "assessments right | estimated / true error (5 % to 95 %) |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for problem, name in NAMES.items():
         found = select(data, problem=problem)
-        for witness, words in WITNESSES.items():
-            ratio = found[f"{witness}_estimate"].values / found.rmse.values
+        for reference, words in REFERENCES.items():
+            ratio = found[f"{reference}_estimate"].values / found.rmse.values
             low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95])
-            each = float(np.nanmedian(found[f"{witness}_rank_correlation"]))
-            area = area_under_curve(found[f"{witness}_relative"].values, _is_bad(found))
+            each = float(np.nanmedian(found[f"{reference}_rank_correlation"]))
+            area = area_under_curve(found[f"{reference}_relative"].values, _is_bad(found))
             lines.append(
                 f"| {name} | {words} | {found.sizes['cell']} ({int(_is_bad(found).sum())}) | {each:.2f} | "
-                f"{_pooled(found, witness):.2f} | {area:.3f} | {_right(found, witness):.0%} | "
+                f"{_pooled(found, reference):.2f} | {area:.3f} | {_right(found, reference):.0%} | "
                 f"{middle:.2f} ({low:.2f} to {high:.2f}) |"
             )
     note = (
@@ -272,13 +271,13 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
         (figures.ORANGE, "s"),
         (figures.GREEN, "D"),
     )
-    title = "How far off is the value? What a simulator and the rows alone say"
+    title = "How far off is the value? What a simulator and the data alone say"
     with figures.panels(2, size=(4.6, 4.4), title=title, caption=caption) as (figure, axes):
-        for panel, (witness, words) in zip(axes, WITNESSES.items(), strict=True):
+        for panel, (reference, words) in zip(axes, REFERENCES.items(), strict=True):
             for (problem, name), (colour, marker) in zip(NAMES.items(), marks, strict=True):
                 found = select(data, problem=problem)
                 panel.loglog(
-                    found[f"{witness}_estimate"].values / found.spread.values,
+                    found[f"{reference}_estimate"].values / found.spread.values,
                     found.rmse.values / found.spread.values,
                     marker,
                     color=colour,
@@ -293,11 +292,11 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
             panel.set(title=words.capitalize(), xlabel="estimated error / sd", ylabel="true error / sd")
             panel.set(xlim=limits, ylim=limits)
         axes[0].legend()
-    return {"trust": figure}
+    return {"assessments": figure}
 
 
 def _group(cell: Cell) -> Any:
-    return [cell["problem"], cell["samples"], cell["steps"], cell["successors"]]
+    return [cell["problem"], cell["samples"], cell["n_step"], cell["successors"]]
 
 
 def _cost(cell: Cell) -> float:
@@ -305,8 +304,8 @@ def _cost(cell: Cell) -> float:
 
 
 STUDY = Study(
-    "trust",
-    "When can the value be trusted?",
+    "assessments",
+    "Does the assessment of a value predict its error?",
     CLAIMS,
     cells,
     measure,
