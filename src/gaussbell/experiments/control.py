@@ -121,7 +121,9 @@ def environment(problem: str, ending: str | None = None) -> Any:
     return kinds[problem](ending=ending or ("restart" if problem == CART else "end"))
 
 
-def iterate(env: Any, cell: Cell, recipe: Recipe | None = None) -> tuple[Any, dict[str, Any]]:
+def iterate(
+    env: gb.environments.Simulator, cell: Cell, recipe: Recipe | None = None
+) -> tuple[Any, dict[str, Any]]:
     """Policy iteration, and what it came to: the variables of a cell."""
     started = time.perf_counter()
     found = gb.policy_iteration(env, key=cell["seed"], sweeps=cell["sweeps"], recipe=recipe)
@@ -143,12 +145,13 @@ def _solve(cell: Cell) -> Data:
     return _data(cell, told | _fresh_episodes(env, found.policy, cell))
 
 
-def _fresh_episodes(env: Any, policy: Any, cell: Cell) -> dict[str, float]:
+def _fresh_episodes(env: gb.environments.Environment, policy: Any, cell: Cell) -> dict[str, float]:
     """How the policy does from fresh starts: survival of Cart Pole, mean steps of the others."""
     seed, count = cell["seed"], cell["starts"]
     if cell["problem"] != CART:
-        log = env.play(policy, episodes=count, length=env.task.length, key=seed + 1)
-        return {"fresh_score": float(env.task.score(log).mean())}
+        task: Any = env.task
+        log = env.play(policy, episodes=count, length=task.length, key=seed + 1)
+        return {"fresh_score": float(task.score(log).mean())}
     rng = np.random.default_rng([seed, 1])
     near = rng.uniform(-NARROW, NARROW, (count, 4))
     wide = rng.uniform(-1, 1, (count, 4)) * np.asarray(WIDE)

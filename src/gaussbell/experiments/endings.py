@@ -199,7 +199,7 @@ def _tell_apart(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _fit(env: Any, data: Any, key: Any) -> Any:
+def _fit(env: gb.environments.Simulator, data: Any, key: Any) -> Any:
     network = gb.control.default_network(env, key)
     return gb.evaluate(network, data, solver=gb.LevenbergMarquardt(), max_steps=MAX_STEPS, diagnose=False)
 

@@ -23,8 +23,8 @@ from gaussbell.numerics.triangles import product_triangle, row_blocks
 FACTORS_PAY = 2.0
 """A layer enters the Gram matrix by its factors if its dense rows cost this many times more products."""
 
-DENSE_NUMBERS = int(__import__("os").environ.get("DENSE", 2**17))
-"""Up to so many entries a matrix is the faster form (1 MiB), also to compile."""
+DENSE_NUMBERS = 2**17
+"""Up to so many entries (1 MiB) dense rows are the faster form, to compile and to run."""
 
 NORMAL_BLOCK_NUMBERS = 2**23
 """How many entries of dense rows are formed at once (64 MiB) on the way to G'G."""
@@ -53,7 +53,7 @@ class LayerFactors(DifferentialMap):
         return LayerFactors(self.value, self.inputs, (*hidden, unit * last), self.terms)
 
     def combined(self, coefficients: Float[Array, "T m"]) -> DifferentialMap:
-        """Sums of rows: in factors, or as a matrix where that is small, which takes fewer and larger operations."""
+        """Sums of rows: in factors, or dense where that is small."""
         assert self.terms == 1
         sensitivities = tuple(coefficients.reshape(-1, 1) * psi for psi in self.sensitivities)
         value = combine(coefficients, self.value)
