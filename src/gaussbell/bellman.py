@@ -228,8 +228,8 @@ def bellman_problem(
     if isinstance(data, Transitions):
         if features is not None or weight is not None:
             raise ValueError(
-                "features and weight describe the states of a finite chain; Transitions carry their "
-                "own: put the features into `state` and the weights into Transitions(weight=...)."
+                "features and weight describe the states of a finite chain; Transitions carry their own: "
+                "put the features into `state` and the weights into Transitions(weight=...)."
             )
         problem = _sampled_problem(fitted, data)
     elif isinstance(data, MarkovChain):
@@ -275,8 +275,8 @@ def _chain_problem(network: Any, chain: MarkovChain, features: Any, weight: Any)
     features = read_numbers("features", features)
     if features.ndim != 2 or len(features) != chain.num_states:
         raise ValueError(
-            f"features: shape {features.shape}; the chain has {chain.num_states} states, so give an "
-            f"array of shape ({chain.num_states}, d), one row for each state."
+            f"features: shape {features.shape}; the chain has {chain.num_states} states, so give an array "
+            f"of shape ({chain.num_states}, d), one row for each state."
         )
     if not is_traced(features) and not bool(jnp.isfinite(features).all()):
         raise ValueError("features: some are NaN or infinite; every state needs a finite input.")
@@ -309,8 +309,8 @@ def _to_bcoo(matrix: SparseMatrix) -> sparse.BCOO:
 def _check_network(network: Any, problem: BellmanProblem) -> None:
     if not callable(network):
         raise ValueError(
-            f"network: {type(network).__name__} cannot be called; give a gaussbell.MLP, an equinox "
-            "module, or gaussbell.ValueFunction(params, apply)."
+            f"network: {type(network).__name__} cannot be called; give a gaussbell.MLP, an equinox module, "
+            "or gaussbell.ValueFunction(params, apply)."
         )
     if problem.packing.size == 0:
         raise ValueError("network: it has no floating-point parameters, so there is nothing to fit.")
@@ -319,8 +319,8 @@ def _check_network(network: Any, problem: BellmanProblem) -> None:
         first = cast(MLP, network).sizes[0]
         if first != width:
             raise ValueError(
-                f"network: its first size is {first}; it must be {width}, the width of the data's "
-                "states (with the action, for Q-factors)."
+                f"network: its first size is {first}; it must be {width}, the width of the data's states "
+                "(with the action, for Q-factors)."
             )
         return
     try:

@@ -148,9 +148,9 @@ def draw_evaluation(record: dict[str, Any]) -> Figure:
     ended = result["status"].lower().replace("_", " ")
     caption = (
         f"MLP {tuple(settings['sizes'])}, seed {settings['seed']}: {ended} after {result['steps']} steps at "
-        f"NMSBE {result['msbe']:.1e}. Left: on the logarithmic axis a straight line is linear "
-        "convergence, a bend downwards is quadratic. Right: crosses inside circles are right values "
-        f"(largest error {result['value_error']:.1e})."
+        f"NMSBE {result['msbe']:.1e}. Left: on the logarithmic axis a straight line is linear convergence, "
+        "a bend downwards is quadratic. Right: crosses inside circles are right values (largest error "
+        f"{result['value_error']:.1e})."
     )
     title = f"{settings['problem'].capitalize()}: policy evaluation by {settings['solver']}"
     with panels(2, title=title, caption=caption) as (figure, (left, right)):
@@ -179,14 +179,12 @@ def draw_values(record: dict[str, Any]) -> Figure:
     if settings["look_ahead"]:
         by = f"the network after {settings['look_ahead']} simulated steps"
     caption = (
-        "The value jumps along curves: on one side the car still makes it over the hill, on the other "
-        "it needs another "
-        f"swing. Middle: {by}, fitted to {settings['samples']:,} transitions with n_step "
-        f"{settings['n_step']}, "
-        "on the same scale as the truth. Right: what remains lies along the jumps (colours end at the "
-        "largest 0.5 %). "
-        f"Root mean squared error {result['relative_error']:.3f} standard deviations of the value, "
-        f"{result['relative_error_without_look_ahead']:.3f} without looking ahead."
+        "The value jumps along curves: on one side the car still makes it over the hill, on the other it "
+        f"needs another swing. Middle: {by}, fitted to {settings['samples']:,} transitions with n_step "
+        f"{settings['n_step']}, on the same scale as the truth. Right: what remains lies along the jumps "
+        f"(colours end at the largest 0.5 %). Root mean squared error {result['relative_error']:.3f} "
+        f"standard deviations of the value, {result['relative_error_without_look_ahead']:.3f} without "
+        "looking ahead."
     )
     title = "Mountain Car, pushed along its velocity: discounted reward from every state"
     with panels(3, title=title, caption=caption) as (figure, axes):
@@ -219,9 +217,9 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     result, seen = record["result"], record["assessment"]["checks"]
     verdict = " ".join(result["warnings"]) or "No check speaks against it."
     caption = (
-        f"{result['logged_steps']:,} logged steps, of which {seen['action_match_rate']:.0%} do what "
-        "the policy "
-        f"would do. Dots are refits to resampled episodes, the bar is the confidence interval. {verdict}"
+        f"{result['logged_steps']:,} logged steps, of which {seen['action_match_rate']:.0%} do what the "
+        "policy would do. Dots are refits to resampled episodes, the bar is the confidence interval. "
+        f"{verdict}"
     )
     with panels(2, title="Value of the policy at the start, from logged steps", caption=caption) as (
         figure,
@@ -289,11 +287,10 @@ def draw_spectra(record: dict[str, Any]) -> Figure:
     spectra, checks = record["spectra"], record["checks"]
     bellman = spectra["bellman"]
     caption = (
-        f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples; the Bellman "
-        "Jacobian has rank "
-        f"{bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters as samples "
-        "and full rank every critical point has zero residual; a steep fall says that samples nearly "
-        "repeat each other, and below 1e-16 of the largest all is rounding."
+        f"{checks['num_parameters']} parameters, {checks['num_transitions']} samples; the Bellman Jacobian "
+        f"has rank {bellman['rank']}, effectively {bellman['effective_rank']:.1f}. With as many parameters "
+        "as samples and full rank every critical point has zero residual; a steep fall says that samples "
+        "nearly repeat each other, and below 1e-16 of the largest all is rounding."
     )
     names = {"states": "G, the states", "successors": "G', the successors", "bellman": "G - discount G'"}
     title = "Diagnosis: the Jacobians at the solution"

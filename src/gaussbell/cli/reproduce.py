@@ -93,8 +93,8 @@ def check_studies(
         missing = sum(not path.exists() for path in paths)
         if missing:
             raise ValueError(
-                f"{name}: {missing} of {len(paths)} cells are missing in {folder}; run "
-                f"`gaussbell reproduce {name} --scale {scale} --out {out}` first."
+                f"{name}: {missing} of {len(paths)} cells are missing in {folder}; run `gaussbell reproduce "
+                f"{name} --scale {scale} --out {out}` first."
             )
         figures = sorted(path.stem for path in folder.glob("*.png"))
         found[name] = reproduction.summarise(study, scale, cell_files.gather(paths)) | {"figures": figures}

@@ -58,9 +58,8 @@ def transitions_from_frame(frame: Any, **columns: Any) -> Transitions:
     for name in ("discount", "next_state"):
         if name not in arrays:
             raise ValueError(
-                f"{name}: the frame has no such column; say which holds it: {name}=... Logged steps "
-                "without a "
-                "discount are read with from_frame (or read)."
+                f"{name}: the frame has no such column; say which holds it: {name}=... Logged steps without "
+                "a discount are read with from_frame (or read)."
             )
     return Transitions(**arrays)
 

@@ -66,8 +66,8 @@ class Log(eqx.Module):
     ):
         if not isinstance(actions, Actions | None):
             raise ValueError(
-                f"actions={actions!r}: give gaussbell.actions.DiscreteActions(count) or "
-                "BoxActions(low, high)."
+                f"actions={actions!r}: give gaussbell.actions.DiscreteActions(count) or BoxActions(low, "
+                "high)."
             )
         self.actions = actions
         self.state = read_concrete("state", state)

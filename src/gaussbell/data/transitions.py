@@ -185,8 +185,8 @@ class Transitions(eqx.Module):
             if not bool(right.all()):
                 worst = int(jnp.argmin(right))
                 raise ValueError(
-                    f"probability: row {worst} is {probability[worst]}; give numbers from 0 up that "
-                    f"sum to one."
+                    f"probability: row {worst} is {probability[worst]}; give numbers from 0 up that sum to "
+                    "one."
                 )
         return probability / sums
 

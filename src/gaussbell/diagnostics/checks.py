@@ -99,15 +99,13 @@ class Checks:
             )
         if self.out_of_range > FEW_VALUES:
             said.append(
-                f"{self.out_of_range:.0%} of the values are beyond what the rewards can add up to. "
-                "Add samples "
-                "or a longer n_step."
+                f"{self.out_of_range:.0%} of the values are beyond what the rewards can add up to. Add "
+                "samples or a longer n_step."
             )
         if self.start_out_of_range:
             said.append(
-                "The value at the start is beyond what the rewards can add up to: a spike there "
-                "hides a wrong "
-                "value elsewhere. Add start or visited states to the data, or a longer n_step."
+                "The value at the start is beyond what the rewards can add up to: a spike there hides a "
+                "wrong value elsewhere. Add start or visited states to the data, or a longer n_step."
             )
         if self.out_of_support is not None and self.out_of_support > MANY:
             said.append(
@@ -127,14 +125,13 @@ class Checks:
         if self.double_sampling:
             said.append(
                 "The process is stochastic and each transition has one successor: the fit has "
-                "double-sampling "
-                "bias. Draw several (successors=8) where states can be set, or take a longer n_step."
+                "double-sampling bias. Draw several (successors=8) where states can be set, or take a "
+                "longer n_step."
             )
         if self.return_correlation is not None and self.return_correlation < LOW_CORRELATION:
             said.append(
-                f"Q correlates by {self.return_correlation:.2f} with the returns of roll-outs: it "
-                "ranks actions "
-                "at best, it is no value. Evaluate the policy with gaussbell.evaluate_policy."
+                f"Q correlates by {self.return_correlation:.2f} with the returns of roll-outs: it ranks "
+                "actions at best, it is no value. Evaluate the policy with gaussbell.evaluate_policy."
             )
         return tuple(said)
 

@@ -122,8 +122,7 @@ def read_simulator(env: Any) -> Simulator:
         return env
     raise ValueError(
         f"env: got {type(env).__name__}, which cannot be simulated (it has no {missing[0]}); give a "
-        "gaussbell "
-        "environment, environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
+        "gaussbell environment, environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."
     )
 
 

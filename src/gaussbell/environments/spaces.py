@@ -18,10 +18,9 @@ def read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
     if kind == "Box" and len(space.shape) > 1:
         raise ValueError(
             f"env: {name} shows arrays of shape {space.shape}, such as images; values are fitted to "
-            f"vectors. Wrap "
-            "it in something that makes features of them (gymnasium.wrappers.TransformObservation), "
-            "or flatten "
-            "small ones (gymnasium.wrappers.FlattenObservation)."
+            "vectors. Wrap it in something that makes features of them "
+            "(gymnasium.wrappers.TransformObservation), or flatten small ones "
+            "(gymnasium.wrappers.FlattenObservation)."
         )
     raise ValueError(
         f"env: {name} shows {kind} observations; make vectors of them: "

@@ -140,8 +140,7 @@ def evaluate_offline(
     if not isinstance(log, Log):
         raise ValueError(
             f"log: got {type(log).__name__}; give a gaussbell.Log, such as "
-            "gaussbell.datasets.from_frame(frame, "
-            "actions=...)."
+            "gaussbell.datasets.from_frame(frame, actions=...)."
         )
     if not 0 < discount < 1:
         raise ValueError(f"discount={discount!r}: give a number between 0 and 1.")

@@ -262,8 +262,8 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     """Estimated against true errors of fits, and scores against errors of states."""
     caption = (
         "Every point is a fit: its true error against the error that was estimated, both in standard "
-        "deviations of the true value; on the dashed line they agree. Fits in the lower left "
-        f"corner, within {TOLERABLE:g}, are good and trusted; in the upper left a bad fit would be trusted."
+        "deviations of the true value; on the dashed line they agree. Fits in the lower left corner, "
+        f"within {TOLERABLE:g}, are good and trusted; in the upper left a bad fit would be trusted."
     )
     marks = (
         (figures.BLUE, "o"),

@@ -273,13 +273,11 @@ def tabulate(data: Data) -> str:
     carts = select(solve, problem=CART)
     lines += [
         "",
-        "Medians (smallest to largest); seconds on one core, with compilation where a process had "
-        "not done it yet. "
-        f"From {int(carts.starts[0]):,} fresh starts the Cart Pole policies survive 500 steps in "
-        f"{carts.survive_500.values.mean():.2%} on average (worst {carts.survive_500.values.min():.1%}), and "
-        f"{(carts.survive_2000.values == 1).sum()} of {carts.sizes['cell']} hold 2,000 steps from "
-        "every one; from "
-        f"wide starts {middle(carts.survive_wide.values, '.3f')} survive.",
+        "Medians (smallest to largest); seconds on one core, with compilation where a process had not done "
+        f"it yet. From {int(carts.starts[0]):,} fresh starts the Cart Pole policies survive 500 steps in "
+        f"{carts.survive_500.values.mean():.2%} on average (worst {carts.survive_500.values.min():.1%}), "
+        f"and {(carts.survive_2000.values == 1).sum()} of {carts.sizes['cell']} hold 2,000 steps from every "
+        f"one; from wide starts {middle(carts.survive_wide.values, '.3f')} survive.",
         "",
         "| method, in the same loop | "
         + " | ".join(f"step size {size:g}" for size in step_sizes(data))

@@ -211,9 +211,9 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     repetitions = len(settings(data, "repetition"))
     caption = (
         f"Median of {repetitions} repetitions, and the range of those that have not diverged; a line ends "
-        "where half of them have. Dotted, the same in each panel: our default solver behind scaled "
-        "inputs, which has no step size. Semi-gradients diverge with large steps, first-order methods stall, "
-        "and residual Gauss-Newton goes on with every step size."
+        "where half of them have. Dotted, the same in each panel: our default solver behind scaled inputs, "
+        "which has no step size. Semi-gradients diverge with large steps, first-order methods stall, and "
+        "residual Gauss-Newton goes on with every step size."
     )
     title = "Mountain Car, 100 samples, network (2, 10, 10, 1): Bellman error by iteration"
     with figures.panels(2, rows=2, size=(5.2, 3.3), title=title, caption=caption) as (figure, axes):

@@ -300,11 +300,9 @@ def tabulate(data: Data) -> str:
             lines.append(f"| {problem}, {policy} policy ({about}), {ending} | {' | '.join(entries)} |")
     lines += [
         "",
-        "The mean score of the policy greedy in Q, that of the old one in brackets; how often Q "
-        "prefers the truly "
-        "better of two actions, where one is; correlation of Q with the true one. In brackets also: "
-        "at how many "
-        "visited states the first action changes the true Q at all.",
+        "The mean score of the policy greedy in Q, that of the old one in brackets; how often Q prefers "
+        "the truly better of two actions, where one is; correlation of Q with the true one. In brackets "
+        "also: at how many visited states the first action changes the true Q at all.",
         "",
         *_head(
             f"Cart Pole, fair policy, {len(settings(data, 'seed', question=GAP))} seeds",
@@ -316,9 +314,8 @@ def tabulate(data: Data) -> str:
         entries = [f"{_median(runs, 'after'):.0f}, {_median(runs, 'gap'):.2f}" for runs in found]
         lines.append(f"| {ending} | {' | '.join(entries)} |")
     note = (
-        "Medians. Gap: the correlation of Q(s, right) - Q(s, left) with its true value, at states to "
-        "which the truly "
-        "greedy policy leads. Q after a restart is Q with an end times a constant."
+        "Medians. Gap: the correlation of Q(s, right) - Q(s, left) with its true value, at states to which "
+        "the truly greedy policy leads. Q after a restart is Q with an end times a constant."
     )
     return "\n".join([*lines, "", note, ""])
 
@@ -326,11 +323,9 @@ def tabulate(data: Data) -> str:
 def draw(data: Data) -> Mapping[str, figures.Figure]:
     """How long the pole stands after one improvement, and how well Q tells actions apart, by ending."""
     caption = (
-        "One improvement of a policy that lasts some forty steps, a dot a seed, the bar their "
-        "median. A restart at "
-        "the upright pole ties every failing transition to the states where a good policy stays; "
-        "scaled rewards, or a "
-        "restart elsewhere, do not do the same."
+        "One improvement of a policy that lasts some forty steps, a dot a seed, the bar their median. A "
+        "restart at the upright pole ties every failing transition to the states where a good policy "
+        "stays; scaled rewards, or a restart elsewhere, do not do the same."
     )
     n_steps = [int(n) for n in settings(data, "n_step", question=GAP)]
     with figures.panels(2, title="Cart Pole: restart or end?", caption=caption) as (figure, axes):

@@ -167,11 +167,9 @@ def _draw_surfaces(data: Data) -> figures.Figure:
     low, high = float(truth.surface.min()), float(truth.surface.max())
     caption = (
         "The run with the smallest test error for each number of samples, all on the scale of the true "
-        f"value ({low:.2f} to {high:.2f}); darkest and brightest are also what lies beyond. "
-        "Transitions of one "
-        f"step get the range right, not the shape; transitions of {OUR_N_STEP} steps find the jump "
-        "along which the "
-        "car just makes it."
+        f"value ({low:.2f} to {high:.2f}); darkest and brightest are also what lies beyond. Transitions of "
+        f"one step get the range right, not the shape; transitions of {OUR_N_STEP} steps find the jump "
+        "along which the car just makes it."
     )
     title = "Mountain Car: value by position and velocity"
     with figures.panels(1 + len(shown), rows=2, size=(2.5, 2.4), title=title, caption=caption) as (

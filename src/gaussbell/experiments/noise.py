@@ -189,11 +189,9 @@ def tabulate(data: Data) -> str:
     seeds = [len(settings(data, "seed", problem=name)) for name in (FINITE, CAR)]
     note = (
         f"Root mean squared error of the value over its standard deviation, medians of {seeds[0]} and "
-        f"{seeds[1]} "
-        f"seeds. In the finite process the error of the last four falls as successors to the power "
-        f"{slope_of(data):.2f}, with fewer more slowly. Slippery FrozenLake with all successors: "
-        "largest error "
-        f"{lake:.1e}."
+        f"{seeds[1]} seeds. In the finite process the error of the last four falls as successors to the "
+        f"power {slope_of(data):.2f}, with fewer more slowly. Slippery FrozenLake with all successors: "
+        f"largest error {lake:.1e}."
     )
     return "\n".join([*lines, f"| all, with probabilities | {exact:.1e} | | |", "", note, ""])
 
@@ -202,16 +200,12 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     """The bias against the number of successors."""
     finite, counts = select(data, problem=FINITE), np.array(_counts(data, FINITE))
     caption = (
-        "Left: values of all states of a random finite process, each fitted freely, from transitions "
-        "with so many "
-        "drawn successors. The bias falls towards slope -1 (measured over the last four: "
-        f"{slope_of(data):.2f}); with "
-        "all successors and their probabilities the error is "
-        f"{select(data, problem=EXACT).error.max():.0e}. Right: a "
-        "Mountain Car with random pushes and a network. With single steps and one successor, the "
-        "usual residual "
-        "gradient, the value is worse than a constant (grey), and more successors do not help; on "
-        "long paths they do."
+        "Left: values of all states of a random finite process, each fitted freely, from transitions with "
+        "so many drawn successors. The bias falls towards slope -1 (measured over the last four: "
+        f"{slope_of(data):.2f}); with all successors and their probabilities the error is "
+        f"{select(data, problem=EXACT).error.max():.0e}. Right: a Mountain Car with random pushes and a "
+        "network. With single steps and one successor, the usual residual gradient, the value is worse "
+        "than a constant (grey), and more successors do not help; on long paths they do."
     )
     title = "A single drawn successor biases the fit"
     with figures.panels(2, title=title, caption=caption) as (figure, (left, right)):

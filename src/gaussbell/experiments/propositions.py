@@ -124,9 +124,8 @@ def check(data: Data) -> Mapping[str, Finding]:
             ),
         ),
         "bad": Finding(
-            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.samples} "
-            "samples are off "
-            f"by more than {WRONG:g} standard deviations (median {sampled.middle:.1f})",
+            f"{wrong.sum()} of {sampled.zero.sum()} fits of zero residual to {sampled.samples} samples are "
+            f"off by more than {WRONG:g} standard deviations (median {sampled.middle:.1f})",
             all_of(wrong.any()),
         ),
         "activations": Finding(
@@ -147,8 +146,8 @@ def check(data: Data) -> Mapping[str, Finding]:
         "steps": Finding(
             f"from {first} to {last} steps a residual is amplified {amplified[last]:.1f} instead of "
             f"{amplified[first]:.0f} times in the values, the effective rank goes from "
-            f"{effective[first]:.1f} to {effective[last]:.1f}, the condition from "
-            f"{condition[first]:.0e} to {condition[last]:.0e}",
+            f"{effective[first]:.1f} to {effective[last]:.1f}, the condition from {condition[first]:.0e} to "
+            f"{condition[last]:.0e}",
             all_of(
                 amplified[last] < 0.1 * amplified[first],
                 effective[last] > effective[first],
@@ -192,8 +191,8 @@ class _Ends:
         return (
             f"{len(self.zero)} starts, {self.parameters} parameters for {self.samples} samples: "
             f"{self.critical.sum()} ended at a critical point, {good.sum()} of full rank, "
-            f"{(good & self.zero).sum()} of these with zero residual; "
-            f"{(self.critical & ~self.zero).sum()} at one that is not zero"
+            f"{(good & self.zero).sum()} of these with zero residual; {(self.critical & ~self.zero).sum()} "
+            "at one that is not zero"
         )
 
     @property
@@ -244,13 +243,11 @@ def tabulate(data: Data) -> str:
 def draw(data: Data) -> Mapping[str, figures.Figure]:
     """Where starts end, and the conditioning of transitions."""
     caption = (
-        "Left: the final loss of every start, sorted. With more parameters than samples nearly all "
-        "end at zero "
-        "(the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: the same "
-        "with more parameters, by activation. Right: random networks on transitions of Mountain Car: "
-        "how much "
-        "larger an error of the values at the samples can be than the residual that it leaves. More steps "
-        "take that from 1 / (1 - discount) = 100 and beyond to a small factor."
+        "Left: the final loss of every start, sorted. With more parameters than samples nearly all end at "
+        "zero (the lowest level is rounding); with fewer, at several levels: suboptimal minima. Middle: "
+        "the same with more parameters, by activation. Right: random networks on transitions of Mountain "
+        "Car: how much larger an error of the values at the samples can be than the residual that it "
+        "leaves. More steps take that from 1 / (1 - discount) = 100 and beyond to a small factor."
     )
     with figures.panels(3, title="The paper's propositions by numbers", caption=caption) as (figure, axes):
         left, middle, right = axes

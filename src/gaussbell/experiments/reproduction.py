@@ -145,8 +145,8 @@ def page(record: Mapping[str, Any], folder: str) -> str:
         "",
         f"{group.about} Of {count_verdicts(held)}",
         "",
-        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {group.page}{scale}` writes "
-        "this page anew.",
+        f"Scale: {record['scale']}, {minutes:.0f} core-minutes. `make {group.page}{scale}` writes this page "
+        "anew.",
         "",
         *([f"Not run in full at this scale: {', '.join(missing)}.", ""] if missing else []),
     ]

@@ -140,8 +140,8 @@ def tabulate(data: Data) -> str:
         low, middle, high = np.nanquantile(found.order, [0.25, 0.5, 0.75])
         lines.append(
             f"| {method} | {(best <= NEGLIGIBLE).sum()} of {count} | "
-            f"{f'{steps:g}' if np.isfinite(steps) else 'not reached'} | {best.max():.1e} | "
-            f"{middle:.2f} ({low:.2f} to {high:.2f}) |"
+            f"{f'{steps:g}' if np.isfinite(steps) else 'not reached'} | {best.max():.1e} | {middle:.2f} "
+            f"({low:.2f} to {high:.2f}) |"
         )
     return "\n".join(lines) + "\n"
 

@@ -76,8 +76,8 @@ class MLP(eqx.Module):
         sizes = tuple(read_count("sizes", n, 1) for n in sizes)
         if sizes[-1] != 1:
             raise ValueError(
-                f"sizes={sizes}: a value is one number, so the last size must be 1, not {sizes[-1]}. "
-                "For Q-factors make the action part of the input."
+                f"sizes={sizes}: a value is one number, so the last size must be 1, not {sizes[-1]}. For "
+                "Q-factors make the action part of the input."
             )
         if not callable(activation):
             raise ValueError(
@@ -115,8 +115,8 @@ class MLP(eqx.Module):
         numbers = read_numbers("inputs", inputs)
         if numbers.ndim == 0 or numbers.shape[-1] != self.sizes[0]:
             raise ValueError(
-                f"inputs: shape {numbers.shape}; the network takes ({self.sizes[0]},) for one input or "
-                f"(N, {self.sizes[0]}) for a batch."
+                f"inputs: shape {numbers.shape}; the network takes ({self.sizes[0]},) for one input or (N, "
+                f"{self.sizes[0]}) for a batch."
             )
         return self.forward(numbers).astype(dtype)
 

@@ -173,8 +173,8 @@ def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
     value = jnp.asarray(value)
     if math.prod(value.shape) != 1:
         raise ValueError(
-            f"network: one input of shape {x.shape} gave an output of shape {value.shape}; a value "
-            "network returns one number (shape () or (1,)) for each input."
+            f"network: one input of shape {x.shape} gave an output of shape {value.shape}; a value network "
+            "returns one number (shape () or (1,)) for each input."
         )
     return value.reshape(())
 

@@ -55,8 +55,8 @@ class FiniteMDP:
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.num_states} states, {self.num_actions} actions, "
-            f"discount {self.discount:g})"
+            f"{type(self).__name__}({self.num_states} states, {self.num_actions} actions, discount "
+            f"{self.discount:g})"
         )
 
     def under(self, policy: Any = None) -> MarkovChain:

@@ -82,9 +82,8 @@ def _read_parquet(path: Path) -> Any:
         return parquet.read_table(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise ValueError(
-            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}) It may have been cut "
-            f"short: write or "
-            "copy it again."
+            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}) It may have been cut short: "
+            "write or copy it again."
         ) from error
 
 

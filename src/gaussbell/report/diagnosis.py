@@ -31,8 +31,7 @@ def describe_checks(diagnosis: Mapping[str, Any]) -> Facts:
     )
     facts = {
         "over-parametrisation": f"{checks['num_parameters']} parameters for "
-        f"{checks['num_transitions']} samples, "
-        f"{'' if full else 'not '}of full rank: {minima}",
+        f"{checks['num_transitions']} samples, {'' if full else 'not '}of full rank: {minima}",
         "curvature": f"largest eigenvalue of the Hessian {diagnosis['curvature']['largest'][0]:.3g}, most "
         f"negative share {diagnosis['curvature']['negative_share']:.1g}",
     }
@@ -203,10 +202,9 @@ def describe_spectra(diagnosis: Mapping[str, Any], command: str) -> list[Item]:
     return [
         Chart(
             "Spectrum of the Jacobians",
-            "With as many parameters as transitions and full rank every critical point has zero "
-            "residual; a steep "
-            "fall says that transitions nearly repeat each other, and below 1e-16 of the largest all "
-            "is rounding.",
+            "With as many parameters as transitions and full rank every critical point has zero residual; "
+            "a steep fall says that transitions nearly repeat each other, and below 1e-16 of the largest "
+            "all is rounding.",
             "Falling singular values of three Jacobians on a logarithmic axis.",
             Axis("number, in falling order", whole=True),
             Axis("singular value", log=True),

@@ -109,8 +109,8 @@ def _estimate(record: Mapping[str, Any], command: str) -> list[Item]:
         Chart(
             "Value of the policy at the start",
             "The estimate with its interval, each refit, and a reference without a network.",
-            f"The estimate {result['value']:.4g}, and where there is one its interval from {low:.4g} "
-            f"to {high:.4g}.",
+            f"The estimate {result['value']:.4g}, and where there is one its interval from {low:.4g} to "
+            f"{high:.4g}.",
             Axis("value (discounted reward)"),
             Axis("", labels=("neighbours", "estimate", "bootstrap"), low=-0.5, high=2.5),
             series,

@@ -142,9 +142,8 @@ def look_ahead(
     env = read_simulator(env)
     if not env.can_set_state:
         raise ValueError(
-            f"env: the state of {env!r} cannot be set, so nothing can be simulated from a state that "
-            "is asked "
-            "for; use the network's own values."
+            f"env: the state of {env!r} cannot be set, so nothing can be simulated from a state that is "
+            "asked for; use the network's own values."
         )
     paths = env.simulate(policy, state, [read_count("n_step", n_step, 0)], key=key)
     return on_host(paths.reward[0] + paths.discount[0] * jnp.asarray(network(paths.next_state[0])))

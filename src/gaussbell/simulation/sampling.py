@@ -102,10 +102,9 @@ def _visited(
     """Transitions from states that the policy itself visits, drawn without replacement."""
     if isinstance(n_step, LambdaReturn) or successors != 1:
         raise ValueError(
-            "n_step, successors: without a box of states transitions lie along episodes, one successor each; "
-            "give a whole number n_step and successors=1, or from_gymnasium(..., low=..., high=...) "
-            "where the "
-            "state can be set."
+            "n_step, successors: without a box of states transitions lie along episodes, one successor "
+            "each; give a whole number n_step and successors=1, or from_gymnasium(..., low=..., high=...) "
+            "where the state can be set."
         )
     horizon = int(read_horizons(n_step)[0])
     log = env.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)

@@ -33,8 +33,8 @@ CHARTS: Mapping[str, tuple[Draw, ...]] = {
     "propositions": (propositions.ends, propositions.activations, propositions.amplification),
     "assessments": (assessments.fits, assessments.scores),
     "values": (values.by_n_step, values.by_budget),
-    "noise": (noise.bias,),
+    "noise": (noise.finite_process, noise.mountain_car),
     "control": (control.cost, control.scores),
-    "endings": (endings.improvements,),
+    "endings": (endings.improvements, endings.iterations),
 }
 """By the name of the study, in the order of the page."""

@@ -43,9 +43,8 @@ def scores(data: Any, command: str) -> Chart:
             series.append(Series(problem, "steps", columns, {"problem": problem}))
     return Chart(
         "Best score by sweep",
-        "The best mean score of roll-outs so far: steps survived, or minus the steps to the goal. A "
-        "line is a "
-        "seed, and ends where the solution was confirmed.",
+        "The best mean score of roll-outs so far: steps survived, or minus the steps to the goal. A line "
+        "is a seed, and ends where the solution was confirmed.",
         "Rising lines of the score by sweep.",
         Axis("sweep", whole=True),
         Axis("best mean score so far"),

@@ -36,8 +36,8 @@ def boxes(data: Any, command: str) -> Chart:
         "Errors by number of samples",
         "Boxes are quartiles, points single repetitions. The Bellman error on the grid falls with more "
         "samples, but that of the value itself stays near 1, the error of the best constant, for "
-        "transitions of one "
-        f"step. Transitions of {OUR_N_STEP} steps have larger Bellman errors and much better values.",
+        f"transitions of one step. Transitions of {OUR_N_STEP} steps have larger Bellman errors and much "
+        "better values.",
         "Box plots on a logarithmic axis by number of samples, two colours for two methods.",
         Axis("samples", labels=[str(n) for n in counts]),
         Axis("error", log=True),

@@ -20,9 +20,8 @@ def ends(data: Any, command: str) -> Chart:
         wanted,
         "problem",
         "Where starts end",
-        "With more parameters than samples nearly all starts end at zero, the lowest level being "
-        "rounding; with "
-        "fewer they end at several levels: suboptimal minima.",
+        "With more parameters than samples nearly all starts end at zero, the lowest level being rounding; "
+        "with fewer they end at several levels: suboptimal minima.",
     )
 
 
@@ -51,9 +50,8 @@ def amplification(data: Any, command: str) -> Chart:
     columns = {"x": np.concatenate(places), "y": np.concatenate(found)}
     return Chart(
         "Amplification by n_step",
-        "Random networks on transitions of Mountain Car: how much larger an error of the values at "
-        "the samples can "
-        "be than the residual that it leaves. More steps make it small.",
+        "Random networks on transitions of Mountain Car: how much larger an error of the values at the "
+        "samples can be than the residual that it leaves. More steps make it small.",
         "Box plots on a logarithmic axis that fall with the number of steps.",
         Axis("n_step", labels=[f"{n:g}" for n in lengths]),
         Axis("error of values / residual, at most", log=True),

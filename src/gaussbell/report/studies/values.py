@@ -25,9 +25,8 @@ def by_n_step(data: Any, command: str) -> Chart:
             series.append(Series(label, "band", columns, {"network": label}, colours[network], dash))
     return Chart(
         "Error of the value by n_step",
-        f"{int(settings(found, 'samples')[0]):,} samples, medians and range over seeds. Single steps "
-        "leave the "
-        "value as bad as a constant (1) or worse; 50 to 200 steps make it good, and looking ahead "
+        f"{int(settings(found, 'samples')[0]):,} samples, medians and range over seeds. Single steps leave "
+        "the value as bad as a constant (1) or worse; 50 to 200 steps make it good, and looking ahead "
         "better still.",
         "Lines that fall with the number of steps, on logarithmic axes.",
         X,
@@ -49,8 +48,8 @@ def by_budget(data: Any, command: str) -> Chart:
         series.append(Series(f'{name}, "auto"', "points", chosen, {"budget": name}, colour))
     return Chart(
         "Error of the value by budget",
-        "With a budget of simulated steps longer paths mean fewer transitions, so the best length "
-        "moves; single "
+        "With a budget of simulated steps longer paths mean fewer transitions, so the best length moves; "
+        "single "
         'points are what n_step="auto" reached, at the number it chose.',
         "Lines of the error by number of steps for three budgets, with points near their minima.",
         X,
