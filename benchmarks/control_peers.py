@@ -1,9 +1,10 @@
 """Policy iteration beside Stable-Baselines3's DQN: transitions and seconds to solve a Gymnasium task.
 
-Solved means the same for both: a hundred episodes of Gymnasium's own environment reach its threshold on
-average. Ours counts every simulated step, roll-outs and confirmation included; DQN only the steps it trains
-on. DQN needs an environment of its own: `pip install torch==2.13.0`, then `stable-baselines3==2.9.2`; name
-its Python with --dqn-python.
+Solved means the same for all: a hundred episodes of Gymnasium's own environment reach its threshold on
+average. Ours runs twice: on our twin of the task, whose states can be set, and on Gymnasium's own environment
+by whole episodes from reset, as DQN does. It counts every simulated step, roll-outs and confirmation
+included; DQN only the steps it trains on. DQN needs an environment of its own: `pip install torch==2.13.0`,
+then `stable-baselines3==2.9.2`; name its Python with --dqn-python.
 
     python benchmarks/control_peers.py --out runs/bench --dqn-python ../peer/bin/python
 """
@@ -25,6 +26,9 @@ PROBLEMS = {
     "CartPole-v1": gb.environments.CartPole,
     "MountainCar-v0": lambda: gb.environments.MountainCar(ending="end"),
 }
+"""Our twins of the tasks."""
+BY_EPISODES = ("CartPole-v1",)
+"""Those also solved in Gymnasium's own environment."""
 
 
 def in_gymnasium(name, policy, seed):
@@ -36,14 +40,15 @@ def in_gymnasium(name, policy, seed):
     return float(task.score(log).mean()), task.at_least
 
 
-def ours(name, seed):
+def ours(name, seed, env):
     started = time.perf_counter()
-    found = gb.policy_iteration(PROBLEMS[name](), key=seed)
+    found = gb.policy_iteration(env, key=seed)
     seconds = time.perf_counter() - started
     mean, threshold = in_gymnasium(name, found.policy, seed)
     return {
         "solved": found.succeeded and mean >= threshold,
         "transitions": sum(found.transitions.values()),
+        "by_purpose": dict(found.transitions),
         "best": mean,
         "seconds": round(seconds, 1),
     }
@@ -64,6 +69,8 @@ def summary(record):
     for name in PROBLEMS:
         for method in dict.fromkeys(row["method"] for row in record["rows"]):
             rows = [row for row in record["rows"] if (row["problem"], row["method"]) == (name, method)]
+            if not rows:
+                continue
             counts, seconds = ([row[field] for row in rows] for field in ("transitions", "seconds"))
             lines.append(
                 f"| {name} | {method} | {sum(row['solved'] for row in rows)} of {len(rows)} | "
@@ -82,9 +89,13 @@ def main():
     options = parser.parse_args()
     gymnasium.logger.min_level = gymnasium.logger.ERROR
     rows = []
-    for name in PROBLEMS:
+    for name, twin in PROBLEMS.items():
         for seed in SEEDS:
-            found = {"gaussbell": ours(name, seed)}
+            found = {"gaussbell, our twin": ours(name, seed, twin())}
+            if name in BY_EPISODES:
+                env = gb.environments.from_gymnasium(name)
+                found["gaussbell, episodes only"] = ours(name, seed, env)
+                env.close()
             if options.dqn_python:
                 found["DQN"] = theirs(options.dqn_python, name, seed)
             for method, row in found.items():

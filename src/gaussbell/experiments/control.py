@@ -1,7 +1,7 @@
 """Policy iteration on control problems: is it solved on every seed, what does it cost, and how good is Q?
 
-Is each task solved with the default settings on seeds that were used for nothing else? In the same loop, how
-far do the four methods of the paper get? And how good are the Q-factors as values, for a policy that was
+Is each task solved with the default settings on seeds that chose none of them? In the same loop, how far
+do the four methods of the paper get? And how good are the Q-factors as values, for a policy that was
 found and for one that was given?
 """
 
@@ -24,7 +24,6 @@ from gaussbell.experiments.study import (
     Finding,
     Study,
     all_of,
-    by_share,
     select,
     settings,
 )
@@ -237,13 +236,13 @@ def check(data: Data) -> Mapping[str, Finding]:
     return {
         "solved": Finding(
             "; ".join(f"{name}: {solved_of(select(solve, problem=name))}" for name in (CART, CAR, ACROBOT)),
-            by_share(float(solve.solved.mean())),
+            all_of(*solve.solved.values),
         ),
         "cost": Finding(
             f"median {np.median(totals):,.0f} ({totals.min():,.0f} to {totals.max():,.0f})",
             all_of(np.median(totals) < 10_000),
         ),
-        "lasts": Finding(f"{perfect.sum()} of {len(perfect)} policies", by_share(float(perfect.mean()))),
+        "lasts": Finding(f"{perfect.sum()} of {len(perfect)} policies", all_of(*perfect)),
         "no-step-size": Finding(
             f"solved {solved_of(ours)}; {best[0]} with step size {best[1]:g} {tried[best]}, and between "
             f"{min(tried[best[0], size] for size in step_sizes(data))} and {tried[best]} with others",
@@ -313,7 +312,7 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
         "Left: every simulated step until the solution was confirmed, a dot a seed, filled if solved. Right: "
         "the best mean steps of roll-outs so far, by sweep, for each seed of Cart Pole."
     )
-    title = "Policy iteration with default settings, on seeds used for nothing else"
+    title = "Policy iteration with default settings"
     with figures.panels(2, title=title, caption=caption) as (figure, (left, right)):
         for place, problem in enumerate((CART, CAR, ACROBOT)):
             runs = select(data, question=SOLVE, problem=problem)
@@ -322,6 +321,9 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
                 fill = figures.BLUE if solved else "white"
                 left.semilogy(place + offset, total, "o", color=figures.BLUE, mfc=fill, ms=5)
         left.set_xticks(range(3), [CART, CAR, ACROBOT])
+        counts = [6000, 10_000, 20_000, 40_000]
+        left.set_yticks(counts, [f"{count:,}" for count in counts])
+        left.minorticks_off()
         left.set(title="Cost", ylabel="transitions", xlabel="problem")
         for scores in select(data, question=SOLVE, problem=CART).best_score.values:
             right.plot(np.arange(1, len(scores) + 1), scores, color=figures.BLUE, alpha=0.5, marker=".")

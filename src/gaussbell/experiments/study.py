@@ -123,4 +123,6 @@ def by_share(share: float) -> Verdict:
 
 def all_of(*parts: bool | np.bool) -> Verdict:
     """A claim of several parts holds if all do, and in part if some do."""
-    return by_share(sum(map(bool, parts)) / len(parts))
+    if all(parts):
+        return Verdict.HOLDS
+    return Verdict.IN_PART if any(parts) else Verdict.FAILS

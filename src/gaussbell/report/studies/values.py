@@ -26,7 +26,7 @@ def by_n_step(data: Any, command: str) -> Chart:
     return Chart(
         "Error of the value by n_step",
         f"{int(settings(found, 'samples')[0]):,} samples, medians and range over seeds. Single steps leave "
-        "the value as bad as a constant (1) or worse; 50 to 200 steps make it good, and looking ahead "
+        "the value little better than a constant (1), or worse; 50 to 200 steps make it good, looking ahead "
         "better still.",
         "Lines that fall with the number of steps, on logarithmic axes.",
         X,
