@@ -118,14 +118,14 @@ def test_bench(tmp_path, monkeypatch):
     monkeypatch.setattr(step_time, "Settings", lambda: small)
     result = runner.invoke(cli.app, ["bench", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    assert "13 parameters, 10 rows" in result.stdout and "dogleg" in result.stdout
+    assert "13 parameters, 10 samples" in result.stdout and "dogleg" in result.stdout
     (size,) = json.loads((tmp_path / "step_time.json").read_text())["results"]
     assert size["milliseconds"]["Gauss-Newton"] > 0 and size["milliseconds"][step_time.FLOOR] > 0
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Policy iteration on a few rows."""
+    """Policy iteration on a few transitions."""
     rows = gb.control.Replay(first=20, more=5, visited=10, transitions_per_fit=60)
     recipe = gb.Recipe(rows, gb.control.Evaluation(max_steps=3))
     monkeypatch.setattr("gaussbell.control.iteration.default_recipe", lambda task: recipe)
@@ -210,8 +210,37 @@ def test_mistakes_are_told_before_the_work(monkeypatch, tmp_path):
     assert isinstance(told.exception, ImportError) and "gaussbell[render]" in str(told.exception)
 
 
-def test_what_users_typed_is_printed_as_it_is(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["gaussbell", "evaluate", "log", "x.npz", "--policy", "a:b:[red]c"])
+TYPED = "[red]a:smile:[/b]"
+"""What rich would take for markup and an emoji."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "log", "x.npz", "--policy", f"a:{TYPED}"],
+        ["evaluate", "log", TYPED, "--policy", "math:cos"],
+        ["evaluate", "star", "--out", TYPED],
+        ["evaluate", "star", "--report", TYPED],
+        ["iterate", TYPED],
+        ["diagnose", TYPED],
+        ["reproduce", TYPED],
+        ["reproduce", "star", "--out", TYPED, "--scheduler", "tcp://127.0.0.1:9"],
+        ["check", "star", "--out", TYPED],
+        ["report", TYPED],
+    ],
+    ids=" ".join,
+)
+def test_what_users_typed_is_printed_as_it_is(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    if words[:2] in (["evaluate", "star"], ["reproduce", "star"]):
+        (tmp_path / TYPED.partition("/")[0]).write_text("a file where a folder should be")
+    monkeypatch.setattr(sys, "argv", ["gaussbell", *words])
     with pytest.raises(SystemExit):
         cli.main()
-    assert "--policy a:b:[red]c" in capsys.readouterr().err
+    assert TYPED in capsys.readouterr().err.replace("\n", "")
+
+
+def test_where_it_wrote_is_printed_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = runner.invoke(cli.app, ["evaluate", "star", "--out", "[red]a:smile:"])
+    assert "Wrote [red]a:smile:/record.json" in told.output

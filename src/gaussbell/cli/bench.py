@@ -16,7 +16,7 @@ def bench_steps(out: Path | None, settings: step_time.Settings) -> None:
         record = step_time.run(settings, status.update)
     for result in record["results"]:
         times = result["milliseconds"]
-        title = f"{result['sizes']}, {result['parameters']:,} parameters, {result['rows']:,} rows"
+        title = f"{result['sizes']}, {result['parameters']:,} parameters, {result['rows']:,} samples"
         table = Table(title=title, title_justify="left")
         for heading in ("one step", "ms", "times the floor"):
             table.add_column(heading, justify="left" if heading == "one step" else "right")
