@@ -58,10 +58,8 @@ def diagnose(
             help="An evaluation: evaluation.json of `gaussbell evaluate --out`, or your own.",
         ),
     ],
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
-    ] = False,
+    seed: evaluate.Seed = 0,
+    as_json: evaluate.AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the record and the figures.")] = None,
 ) -> None:
     """Assess a fitted value, and say why: spectra, curvature, bounds, landscape.
@@ -77,15 +75,13 @@ def iterate(
     problem: Annotated[
         str, typer.Argument(help="cart-pole, mountain-car, acrobot, or the id of a Gymnasium environment.")
     ],
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Fixes all that is random.")] = 0,
+    seed: evaluate.Seed = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs with so many seeds, from --seed on.")] = 1,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of one run at most.")] = 40,
     render: Annotated[
         Path | None, typer.Option(help="Draw the best policy at work into this .gif file.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the record as JSON instead of tables.")
-    ] = False,
+    as_json: evaluate.AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Folder for record, policy and figure.")] = None,
     report: Annotated[
         Path | None,
