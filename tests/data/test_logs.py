@@ -211,3 +211,23 @@ def test_a_frame_comes_back_and_actions_are_checked():
         gb.datasets.from_frame(log.to_frame(), actions=2)
     with pytest.raises(ValueError, match="actions: the log does not say which are legal"):
         gb.evaluate_offline(gb.datasets.from_frame(log.to_frame()), gb.policies.Constant(1))
+
+
+def test_episodes_may_be_labelled_by_texts():
+    table = {"state": [0.0, 1.0, 2.0, 3.0], "action": [0, 1, 0, 1], "reward": [1.0] * 4}
+    table |= {"run": ["run-b", "run-b", "run-a", "run-a"], "terminated": [0, 1, 0, 1]}
+    log = gb.datasets.from_frame(table, episode="run")
+    assert log.episode.tolist() == [0, 0, 1, 1] and log.starts.ravel().tolist() == [0.0, 2.0]
+
+
+def test_texts_elsewhere_are_refused_with_the_remedy():
+    table = {"state": [0.0, 1.0], "cmd": ["LEFT", "RIGHT"], "reward": [1.0, 1.0], "terminated": [0, 1]}
+    with pytest.raises(ValueError, match=r"action \(column cmd\): it holds texts such as 'LEFT'.*\.map\("):
+        gb.datasets.from_frame(table, action="cmd")
+
+
+def test_a_frame_that_does_not_say_where_episodes_end_is_told_of():
+    table = {"state": [0.0, 1.0, 2.0], "action": [0, 1, 0], "reward": [1.0] * 3}
+    with pytest.warns(UserWarning, match="read as one episode that never ends"):
+        log = gb.datasets.from_frame(table)
+    assert len(log) == 2 and not log.terminated.any()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
+import gaussbell.environments.registered
 
 
 class Drift(gymnasium.Env):
@@ -103,3 +104,15 @@ def test_messages():
         gb.sample_transitions(gb.environments.from_gymnasium(Drift()), lambda s: 7, 3, key=0)
     with pytest.raises(ValueError, match="ending='stop'"):
         gb.environments.from_gymnasium("CartPole-v1", ending="stop")
+
+
+def test_observations_are_not_taken_for_states():
+    env = gb.environments.from_gymnasium("Pendulum-v1", num_envs=1)  # observes three numbers, has two
+    with pytest.raises(ValueError, match="a state of Pendulum-v1 has 2 numbers"):
+        gb.monte_carlo.look_ahead(lambda s: s[:, 0], env, lambda s: np.zeros(1), np.zeros((4, 3)), 5)
+
+
+def test_an_error_seen_at_the_beginnings_of_episodes_alone_is_not_trusted():
+    env = gb.environments.from_gymnasium("CartPole-v1", num_envs=4)
+    found = gb.evaluate_policy(env, gb.policies.Constant(0), n_step=5, budget=500, max_steps=5)
+    assert not found.assessment.trusted and "beginnings of episodes" in str(found)

@@ -72,6 +72,8 @@ def draw_study(name: str, scale: Scale, out: Path, paths: list[Path]) -> None:
     from gaussbell.records import cells as cell_files  # noqa: PLC0415
 
     folder = reproduction.folder_of(out, scale, name)
+    for left in folder.glob(".*.p[nd][gf].*"):  # by a run that was killed while it drew
+        left.unlink(missing_ok=True)
     for title, figure in reproduction.STUDIES[name].draw(cell_files.gather(paths)).items():
         for suffix in ("png", "pdf"):
             figures.save(figure, folder / f"{title}.{suffix}")

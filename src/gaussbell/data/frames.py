@@ -1,5 +1,6 @@
 """Logged data from tables: frames of pandas and polars, PyArrow, dictionaries, and Minari."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from gaussbell.numerics.arguments import read_concrete
 from gaussbell.processes.actions import Actions, read_actions
 
 VECTORS = ("state", "action", "next_state", "next_action")
-
-
 SCALARS = ("reward", "discount", "weight", "terminated", "truncated", "episode")
+ENDS = ("terminated", "truncated", "episode")
+"""Columns of which one at least says where episodes end."""
 
 
 def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) -> Log:
@@ -21,8 +22,9 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
     Args:
         actions: The set of legal actions: needed for off-policy evaluation.
         columns: Where names differ from ours: one column's name or a list of them, for example state=["x",
-            "v"], reward="r". Without columns for `next_state` the next row's state is taken; the last step of
-            an episode is then dropped unless it is terminated.
+            "v"], reward="r", terminated="failed". Without columns for `next_state` the next row's state is
+            taken; the last step of an episode is then dropped unless it is terminated. Episodes may have
+            labels of any kind.
 
     Example:
         >>> import gaussbell as gb
@@ -39,6 +41,13 @@ def from_frame(frame: Any, *, actions: Actions | None = None, **columns: Any) ->
         )
     if "action" not in arrays:
         raise ValueError("action: the frame has no such column; say which holds it: action=...")
+    if not any(name in arrays for name in ENDS):
+        warnings.warn(
+            "terminated, truncated, episode: the frame has none of these columns, so its "
+            f"{len(arrays['reward']):,} steps are read as one episode that never ends. Say which columns "
+            "hold them: episode=..., terminated=...",
+            stacklevel=2,
+        )
     if "next_state" not in arrays:
         arrays = _shift(arrays)
     return Log(**arrays, actions=actions)  # type: ignore[arg-type]
@@ -145,7 +154,7 @@ def _find(name: str, names: list[str], given: Any) -> list[str]:
 
 
 def _read(frame: Any, name: str, found: list[str]) -> np.ndarray:
-    parts = [read_concrete(f"{name} (column {column})", _values(frame[column])) for column in found]
+    parts = [_read_column(name, column, _values(frame[column])) for column in found]
     lengths = {len(part) for part in parts}
     if len(lengths) > 1:
         raise ValueError(f"{name}: its columns have {sorted(lengths)} rows; give columns of one length.")
@@ -153,6 +162,19 @@ def _read(frame: Any, name: str, found: list[str]) -> np.ndarray:
         whole = parts[0]
         return whole[:, None] if name in ("state", "next_state") and whole.ndim == 1 else whole
     return np.stack(parts, axis=1)
+
+
+def _read_column(name: str, column: str, values: Any) -> np.ndarray:
+    text = next((value for value in values if isinstance(value, str)), None)
+    if text is None:
+        return read_concrete(f"{name} (column {column})", values)
+    if name == "episode":  # labels, numbered as they appear
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(label, len(numbers)) for label in values], float)
+    raise ValueError(
+        f"{name} (column {column}): it holds texts such as {text!r}; give numbers, for example by "
+        f"frame[{column!r}].map({{{text!r}: 0, ...}})."
+    )
 
 
 def _values(column: Any) -> Any:

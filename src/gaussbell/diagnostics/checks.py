@@ -31,6 +31,8 @@ REWARD_SLACK, ROUNDING_SLACK = 0.5, 1e-3
 """How far values may leave the range that rewards allow: shares of the rewards' range, and of its far end."""
 FAR = 3.0
 """A successor is out of support if it is so many times farther from the data than these from each other."""
+VAST = 100
+"""Standard deviations beyond which a disagreement is not told in figures: the value hardly varies."""
 LEAST_MATCH = 0.05
 LOW_CORRELATION = 0.3
 
@@ -118,9 +120,10 @@ class Checks:
                 "policy nearer to it."
             )
         if self.disagreement is not None and self.disagreement > 1:
+            far = f"{self.disagreement:.1f}" if self.disagreement < VAST else f"more than {VAST}"
             said.append(
-                f"Nearest neighbours put the value at {self.neighbour_value:.4g}, {self.disagreement:.1f} "
-                "standard deviations away. Add data, or solver steps."
+                f"Nearest neighbours put the value at {self.neighbour_value:.4g}, {far} standard deviations "
+                "of the value away. Add data, or solver steps."
             )
         if self.double_sampling:
             said.append(

@@ -177,7 +177,7 @@ class GymnasiumEnvironment:
                 f"env: the state of {self._name} cannot be set; sample_transitions runs the policy instead."
             )
         policy = read_policy(policy, self.width, self.actions)
-        state, counts = read_concrete("state", state), np.atleast_1d(np.asarray(horizons))
+        state, counts = self._read_states(state), np.atleast_1d(np.asarray(horizons))
         size, copies = len(state), len(self._envs)
         seen, first = np.zeros((size, self.width)), []
         reward, discount = np.zeros((len(counts), size)), np.zeros((len(counts), size))
@@ -288,6 +288,15 @@ class GymnasiumEnvironment:
         order = np.argsort(columns[5], kind="stable")
         state, action, reward, reached, ended, episode = (column[order] for column in columns)
         return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
+
+    def _read_states(self, state: Any) -> np.ndarray:
+        state, wanted = read_concrete("state", state), len(state_of(self._envs[0]))
+        if state.ndim != 2 or state.shape[1] != wanted:
+            raise ValueError(
+                f"state: shape {state.shape}; a state of {self._name} has {wanted} numbers (in MuJoCo qpos, "
+                f"then qvel), and that is what can be set; observations, of {self.width}, cannot."
+            )
+        return state
 
     def _act(self, policy: Policy, seen: np.ndarray, key: Any) -> np.ndarray:
         action = choose_all(policy, seen, key)
