@@ -57,7 +57,7 @@ diagnostics: $(READY)
 	$(BIN)/gaussbell reproduce diagnostics --scale $(SCALE) --out docs/diagnostics
 	$(BIN)/gaussbell check diagnostics --scale $(SCALE) --out docs/diagnostics --page $(PAGE)
 
-# Values, noise, control and endings: an hour on 2 cores.
+# Values, noise, control and endings: a quarter of an hour on 2 cores.
 beyond: $(READY)
 	$(BIN)/gaussbell reproduce beyond --scale $(SCALE) --out docs/beyond
 	$(BIN)/gaussbell check beyond --scale $(SCALE) --out docs/beyond --page $(PAGE)

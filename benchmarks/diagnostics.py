@@ -103,8 +103,8 @@ def large():
         "checks": lambda: diagnostics.check(network, data),
         "spectra": lambda: diagnostics.spectra(network, data),
         "curvature": lambda: diagnostics.curvature(network, data),
-        "trust, rows": lambda: diagnostics.assess(network, data),
-        "trust, simulator": lambda: diagnostics.assess(network, data, env=pole, policy=policy),
+        "assessment, data alone": lambda: diagnostics.assess(network, data),
+        "assessment, simulator": lambda: diagnostics.assess(network, data, env=pole, policy=policy),
         "landscape, 10 steps of 5 methods": lambda: diagnostics.landscape(
             network, data, max_steps=10, points=21
         ),

@@ -155,6 +155,19 @@ def test_parameter_space_sample_space_and_least_squares_agree(rows, columns, dam
         assert relative_error(damped_step(space, at, jnp.asarray(damping)), dense) <= SOLVED
 
 
+@pytest.fixture
+def in_factors(monkeypatch):
+    """Rows in layer factors however small they are."""
+    monkeypatch.setattr("gaussbell.networks.layer_factors.DENSE_NUMBERS", 0)
+
+
+@pytest.mark.parametrize(("most", "kind"), [(0, LayerFactors), (10**9, DenseRows)])
+def test_small_rows_are_dense(monkeypatch, most, kind):
+    monkeypatch.setattr("gaussbell.networks.layer_factors.DENSE_NUMBERS", most)
+    assert isinstance(gb.linearise(gb.MLP((2, 5, 1), key=0), random_transitions(rows=7)).differential, kind)
+
+
+@pytest.mark.usefixtures("in_factors")
 def test_structured_gram_gives_the_same_step_as_dense_rows():
     network, data = gb.MLP((2, 60, 60, 1), key=0), random_transitions(rows=20)
     at = gb.linearise(network, data)
@@ -175,6 +188,7 @@ def test_structured_gram_gives_the_same_step_as_dense_rows():
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("in_factors")
 def test_triangles_by_blocks_are_those_of_the_jacobian(sizes, rows):
     at = gb.linearise(gb.MLP(sizes, key=0), random_transitions(rows=rows, width=sizes[0]))
     jacobian = np.asarray(at.jacobian())
@@ -184,6 +198,7 @@ def test_triangles_by_blocks_are_those_of_the_jacobian(sizes, rows):
     assert relative_error(at.take(some).jacobian(), jacobian[some]) <= EXACT
 
 
+@pytest.mark.usefixtures("in_factors")
 def test_normal_matrix_by_blocks_of_rows(monkeypatch):
     at = gb.linearise(gb.MLP((2, 6, 1), key=0), random_transitions(rows=53))
     jacobian = np.asarray(at.jacobian())

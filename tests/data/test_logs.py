@@ -222,7 +222,7 @@ def test_episodes_may_be_labelled_by_texts():
 
 def test_texts_elsewhere_are_refused_with_the_remedy():
     table = {"state": [0.0, 1.0], "cmd": ["LEFT", "RIGHT"], "reward": [1.0, 1.0], "terminated": [0, 1]}
-    with pytest.raises(ValueError, match=r"action \(column cmd\): it holds texts such as 'LEFT'.*\.map\("):
+    with pytest.raises(ValueError, match=r"action \(column cmd\): .*'LEFT'.*code each text"):
         gb.datasets.from_frame(table, action="cmd")
 
 
@@ -231,3 +231,30 @@ def test_a_frame_that_does_not_say_where_episodes_end_is_told_of():
     with pytest.warns(UserWarning, match="read as one episode that never ends"):
         log = gb.datasets.from_frame(table)
     assert len(log) == 2 and not log.terminated.any()
+
+
+@pytest.mark.parametrize("labels", [["b", "b", "a"], [0.2, 0.2, 0.7], [2**60, 2**60, 2**60 + 1]], ids=str)
+def test_labels_of_any_kind_tell_episodes_apart(labels):
+    table = {"state": [0.0, 1.0, 2.0], "action": [0, 1, 0], "reward": [1.0] * 3, "next_state": [1.0] * 3}
+    assert gb.datasets.from_frame(table | {"episode": labels}).episode.tolist() == [0, 0, 1]
+
+
+def test_steps_without_a_label_or_an_end_are_refused():
+    table = {"state": [0.0, 1.0], "action": [0, 1], "reward": [1.0] * 2, "next_state": [1.0] * 2}
+    with pytest.raises(ValueError, match=r"episode .*some steps have no label"):
+        gb.datasets.from_frame(table | {"episode": [0.0, np.nan]})
+    with pytest.raises(ValueError, match="terminated"):
+        gb.datasets.from_frame(table | {"terminated": [0.0, np.nan]})
+
+
+def test_a_csv_file_of_pandas_is_the_frame(tmp_path):
+    frame = pandas.DataFrame({"state": [0.0, 1.0, 2.0], "action": [0, 1, 0], "reward": [1.0, 2.0, 3.0]})
+    frame["terminated"], frame["run"] = [False, True, False], ["x", "x", "y"]
+    frame["next_state"] = [1.0, 2.0, 3.0]
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    log = gb.datasets.read(tmp_path / "log.csv", episode="run")
+    assert log.terminated.tolist() == [False, True, False] and log.episode.tolist() == [0, 0, 1]
+    assert log.reward.tolist() == [1.0, 2.0, 3.0]
+    (tmp_path / "bad.csv").write_text("state,action\n1,2\n3\n")
+    with pytest.raises(ValueError, match="all of one length"):
+        gb.datasets.read(tmp_path / "bad.csv")

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import gaussbell as gb
 from gaussbell.cli import app
 from gaussbell.diagnostics import neighbours
-from gaussbell.diagnostics.assessment import TOLERABLE
-from gaussbell.diagnostics.held_out import HeldOutPaths, error_at
+from gaussbell.diagnostics.assessment import TOLERABLE, Reference, judge
+from gaussbell.diagnostics.checks import Checks
+from gaussbell.diagnostics.held_out import ErrorEstimate, HeldOutPaths, error_at
 from gaussbell.experiments import assessments, propositions
 from gaussbell.experiments.study import Verdict
 from gaussbell.numerics.precision import double_throughout
@@ -310,3 +311,12 @@ def test_a_saved_discount_is_the_one_that_is_diagnosed():
     by_hand = gb.assess(fit, data, env=car, policy=car.along_velocity)
     assert with_options["a simulator"]["value_error"] == pytest.approx(by_hand.value_error)
     assert list(references({})) == ["the data alone"], "data of another discount are not simulated at 0.99"
+
+
+@pytest.mark.parametrize(
+    ("error", "caveat", "trusted"), [(0.1, None, True), (0.1, "But.", None), (0.9, "But.", False)]
+)
+def test_a_small_error_with_a_caveat_is_not_trusted(error, caveat, trusted):
+    estimate = ErrorEstimate(error, 0.0, 1.0, 1.0, caveat)
+    found = judge(Checks(10, 5, 0.0), reference=Reference.SIMULATOR, estimate=estimate)
+    assert found.trusted is trusted and (caveat is None or found.reasons[-1] == caveat)

@@ -103,6 +103,7 @@ def test_persistent_weights_are_better_only_beyond_chance():
 def test_shares_become_verdicts():
     assert [by_share(share) for share in (1.0, 0.5, 0.0)] == [Verdict.HOLDS, Verdict.IN_PART, Verdict.FAILS]
     assert all_of(True, False) is Verdict.IN_PART and all_of(False) is Verdict.FAILS
+    assert all_of(*[True] * 19, False) is Verdict.IN_PART and all_of(True, True) is Verdict.HOLDS
 
 
 def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
@@ -121,6 +122,15 @@ def test_a_changed_verdict_is_told_by_the_exit_code(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduction, "expectations", lambda: {"smoke": expected | {name: other}})
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 1 and f"changed: {name}: expected {other}" in told.output
+
+
+def test_a_page_tells_the_studies_of_one_group(tmp_path):
+    for name in ("convergence", "noise"):
+        fill(tmp_path, name)
+        words = ["check", name, "--scale", "smoke", "--out", str(tmp_path), "--page", str(tmp_path / name)]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert "# Beyond the paper" in (tmp_path / "noise").read_text()
+    assert "convergence" not in (tmp_path / "noise").read_text()
 
 
 @pytest.mark.parametrize(

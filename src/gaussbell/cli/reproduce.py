@@ -1,4 +1,4 @@
-"""gaussbell reproduce, list and check: experiments, resumable, and verdicts on the paper's claims."""
+"""gaussbell reproduce, list and check: experiments, resumable, and verdicts on their claims."""
 
 import contextlib
 import functools
@@ -110,7 +110,9 @@ def check_studies(
     record = _merged(out / scale / "verdicts.json", scale, found)
     if page is not None:
         folder = Path(os.path.relpath(out / scale, page.parent)).as_posix()
-        records.write_text(page, reproduction.page(record, folder))
+        group = reproduction.group_of(names[0])
+        told = {name: study for name, study in record["studies"].items() if name in group.studies}
+        records.write_text(page, reproduction.page(record | {"studies": told}, folder))
         notes.print(f"Wrote {escape(str(page))}.", highlight=False)
     return not changed
 

@@ -1,12 +1,13 @@
 """Logged data from tables: frames of pandas and polars, PyArrow, dictionaries, and Minari."""
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
 from gaussbell.data.logs import Log
-from gaussbell.data.transitions import Transitions
+from gaussbell.data.transitions import Transitions, check_finite
 from gaussbell.numerics.arguments import read_concrete
 from gaussbell.processes.actions import Actions, read_actions
 
@@ -165,16 +166,26 @@ def _read(frame: Any, name: str, found: list[str]) -> np.ndarray:
 
 
 def _read_column(name: str, column: str, values: Any) -> np.ndarray:
-    text = next((value for value in values if isinstance(value, str)), None)
-    if text is None:
-        return read_concrete(f"{name} (column {column})", values)
-    if name == "episode":  # labels, numbered as they appear
-        numbers: dict[Any, int] = {}
-        return np.array([numbers.setdefault(label, len(numbers)) for label in values], float)
-    raise ValueError(
-        f"{name} (column {column}): it holds texts such as {text!r}; give numbers, for example by "
-        f"frame[{column!r}].map({{{text!r}: 0, ...}})."
-    )
+    about = f"{name} (column {column})"
+    if name == "episode" and values is not None:
+        return _number(about, np.asarray(values).tolist())
+    try:
+        array = read_concrete(about, values)
+    except ValueError as error:
+        if values is None or not any(isinstance(value, str) for value in values):
+            raise
+        raise ValueError(f"{error} Give numbers: code each text by one of them, from 0 on.") from error
+    if name in ENDS:
+        check_finite(about, array)
+    return array
+
+
+def _number(about: str, labels: list[Any]) -> np.ndarray:
+    """Labels of any kind by numbers, as they appear."""
+    if any(label is None or (isinstance(label, float) and math.isnan(label)) for label in labels):
+        raise ValueError(f"{about}: some steps have no label; give each the one of its episode.")
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], float)
 
 
 def _values(column: Any) -> Any:

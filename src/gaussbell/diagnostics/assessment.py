@@ -176,9 +176,10 @@ def judge(
     # What a model or a simulator has measured to be right is right, whatever the data look like.
     unseen = reference is Reference.DATA and checks.reward_coverage == 0
     reasons = (*said, *checks.warnings) if said or unseen else ()
+    caveats = () if estimate.caveat is None else (estimate.caveat,)
     return Assessment(
-        not reasons,
-        reasons,
+        False if reasons else None if caveats else True,
+        reasons + caveats,
         reference,
         checks,
         estimate.error,

@@ -122,8 +122,8 @@ class Checks:
         if self.disagreement is not None and self.disagreement > 1:
             far = f"{self.disagreement:.1f}" if self.disagreement < VAST else f"more than {VAST}"
             said.append(
-                f"Nearest neighbours put the value at {self.neighbour_value:.4g}, {far} standard deviations "
-                "of the value away. Add data, or solver steps."
+                f"Nearest neighbours put the value at {self.neighbour_value:.4g}, {far} of their "
+                "standard deviations away. Add data, or solver steps."
             )
         if self.double_sampling:
             said.append(

@@ -19,17 +19,28 @@ from gaussbell.simulation.sampling import sample_transitions
 TAIL = 0.1
 """Held-out paths are so long that this share of the discount is left."""
 QUANTILE = 1.96
+MOSTLY = 0.9
+"""So many paths must end for the beginnings of episodes to be whole episodes."""
+BEGINNINGS = (
+    "No box of states is known, so transitions and the estimated error are of the beginnings of episodes "
+    "only; later states may be far off. Compare with returns of whole episodes: env.play(policy, "
+    "episodes=..., length=...)."
+)
 NOISY_PATHS = 128
 """Paths from a state that are averaged where the process or the policy is random."""
 
 
 class ErrorEstimate(NamedTuple):
-    """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread."""
+    """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread.
+
+    `caveat`, why it may miss an error, if there is a reason.
+    """
 
     error: float
     low: float
     high: float
     spread: float
+    caveat: str | None = None
 
 
 class HeldOutPaths:
@@ -70,6 +81,8 @@ class HeldOutPaths:
             again = {"action": action, "key": jax.random.fold_in(key, 1)}
             self.paths.append(sample_transitions(env, policy, count, **again, **options))
         self.remaining = env.discount**horizon
+        ended = float(np.mean(np.asarray(first.discount) == 0))
+        self.caveat = BEGINNINGS if start is None and ended < MOSTLY else None
         self.cost = horizon * count * paths * len(self.paths)
 
     def estimate(self, network: Any) -> ErrorEstimate:
@@ -81,7 +94,7 @@ class HeldOutPaths:
         margin = QUANTILE * squares.std(ddof=1) / np.sqrt(len(squares)) if len(squares) > 1 else np.inf
         error, low, high = (float(np.sqrt(max(s, 0.0))) for s in (mean, mean - margin, mean + margin))
         spread = float(np.sqrt(max(np.cov(targets[0], targets[-1])[0, 1], 0.0)))
-        return ErrorEstimate(error, low, high, spread)
+        return ErrorEstimate(error, low, high, spread, self.caveat)
 
 
 def error_at(

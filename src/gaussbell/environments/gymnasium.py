@@ -265,13 +265,14 @@ class GymnasiumEnvironment:
         """
         policy = read_policy(policy, self.width, self.actions)
         rng, key = host_rng(key), as_key(key)
+        start = None if start is None or self._state is None else self._read_states(start)
         rows: list[tuple[Any, ...]] = []
         for first in range(0, episodes, len(self._envs)):
             numbers = np.arange(first, min(first + len(self._envs), episodes))
             seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
             if start is not None and self._state is not None:
                 for k, number in enumerate(numbers):
-                    seen[k] = self._observe(self._state(self._envs[k], np.asarray(start)[number]))
+                    seen[k] = self._observe(self._state(self._envs[k], start[number]))
             going = np.arange(len(numbers))
             for step in range(length):
                 action = self._act(policy, seen, jax.random.fold_in(jax.random.fold_in(key, first), step))
@@ -292,9 +293,10 @@ class GymnasiumEnvironment:
     def _read_states(self, state: Any) -> np.ndarray:
         state, wanted = read_concrete("state", state), len(state_of(self._envs[0]))
         if state.ndim != 2 or state.shape[1] != wanted:
+            seen = "" if self.width == wanted else f" What is observed has {self.width}, and cannot be set."
             raise ValueError(
-                f"state: shape {state.shape}; a state of {self._name} has {wanted} numbers (in MuJoCo qpos, "
-                f"then qvel), and that is what can be set; observations, of {self.width}, cannot."
+                f"state: shape {state.shape}; give (N, {wanted}), since a state of {self._name} has {wanted} "
+                f"numbers (in MuJoCo qpos, then qvel).{seen}"
             )
         return state
 

@@ -42,12 +42,6 @@ CLEARLY_WORSE = 1.3
 PATIENCE = 200
 """Solver steps without progress after which a fit ends."""
 NOISY_SUCCESSORS = 8
-BEGINNINGS = (
-    "No box of states is known, so transitions and the estimated error are of the beginnings of episodes "
-    "only; later states may be far off. Compare with returns of whole episodes: env.play(policy, "
-    "episodes=..., length=...)."
-)
-"""Why an error that was measured where no box of states is known proves nothing yet."""
 FIRST_STEPS = 100
 """Solver steps for each n_step that is tried; the most promising fit goes on."""
 
@@ -203,10 +197,6 @@ def evaluate_policy(
         estimate=final.estimate(solution.network),
         scorer=lambda inputs: error_at(solution.network, env, policy, inputs, key=check_key, q=q),
     )
-    if env.low is None and states is None:
-        assessment = dataclasses.replace(
-            assessment, trusted=assessment.trusted and None, reasons=(*assessment.reasons, BEGINNINGS)
-        )
     counts = [len(fitted.data) * int(read_horizons(fitted.n_step)[-1]) * successors for fitted in fits]
     tried = [Candidate(fitted.n_step, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(

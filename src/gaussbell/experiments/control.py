@@ -46,14 +46,16 @@ Q_N_STEP, Q_MAX_STEPS, Q_TESTED = 200, 100, 2000
 
 CLAIMS = (
     Claim("solved", BEYOND, "With the default settings every run solves its task."),
-    Claim("cost", BEYOND, "Cart Pole takes fewer than 10,000 simulated steps, confirmation included."),
+    Claim(
+        "cost", BEYOND, "Cart Pole takes fewer than 10,000 simulated steps in the median, with confirmation."
+    ),
     Claim("lasts", BEYOND, "Every policy found for Cart Pole holds 2,000 steps from 1,000 fresh starts."),
     Claim(
         "no-step-size",
         BEYOND,
         "Without a step size Levenberg-Marquardt does as well as the best that has one.",
     ),
-    Claim("q", BEYOND, "Evaluated once more, Q correlates with returns by 0.97 over the whole box."),
+    Claim("q", BEYOND, "Evaluated once more, Q correlates with returns by 0.97 over the box, in the median."),
 )
 
 
@@ -232,6 +234,7 @@ def check(data: Data) -> Mapping[str, Finding]:
         for size in step_sizes(data)
     }
     ours, best = select(data, question=METHOD, method=OURS), max(tried, key=lambda pair: tried[pair])
+    others = [tried[best[0], size] for size in step_sizes(data) if size != best[1]] or [0]
     q = [select(data, question=Q, policy=policy).correlation.values[:, 0] for policy in (FOUND, GIVEN)]
     return {
         "solved": Finding(
@@ -245,7 +248,7 @@ def check(data: Data) -> Mapping[str, Finding]:
         "lasts": Finding(f"{perfect.sum()} of {len(perfect)} policies", all_of(*perfect)),
         "no-step-size": Finding(
             f"solved {solved_of(ours)}; {best[0]} with step size {best[1]:g} {tried[best]}, and between "
-            f"{min(tried[best[0], size] for size in step_sizes(data))} and {tried[best]} with others",
+            f"{min(others)} and {max(others)} with others",
             all_of(int(ours.solved.sum()) >= tried[best]),
         ),
         "q": Finding(

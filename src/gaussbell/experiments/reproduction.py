@@ -73,6 +73,11 @@ EXPECTED = "expected.json"
 """The verdicts that are known, by scale, study and claim: a change of them is news."""
 
 
+def group_of(name: str) -> Group:
+    """The group of a study."""
+    return next(group for group in GROUPS.values() if name in group.studies)
+
+
 def folder_of(out: Path, scale: Scale, name: str) -> Path:
     """Where a study's cells and figures are."""
     return out / scale / name
@@ -134,10 +139,14 @@ def expect(scale: str, found: Mapping[str, str]) -> Path:
 
 
 def page(record: Mapping[str, Any], folder: str) -> str:
-    """The record as a page of Markdown; `folder`, where its figures are, as seen from the page."""
+    """The record of studies of one group as a page of Markdown.
+
+    Args:
+        folder: Where its figures are, as seen from the page.
+    """
     held = list(verdicts(record["studies"]).values())
     minutes = sum(study["core_minutes"] for study in record["studies"].values())
-    group = next(group for group in GROUPS.values() if record["studies"].keys() <= group.studies.keys())
+    group = group_of(next(iter(record["studies"])))
     scale = "" if record["scale"] == Scale.QUICK else f" SCALE={record['scale']}"
     missing = [name for name in group.studies if name not in record["studies"]]
     lines = [

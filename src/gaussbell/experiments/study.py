@@ -123,6 +123,7 @@ def by_share(share: float) -> Verdict:
 
 def all_of(*parts: bool | np.bool) -> Verdict:
     """A claim of several parts holds if all do, and in part if some do."""
+    assert parts
     if all(parts):
         return Verdict.HOLDS
     return Verdict.IN_PART if any(parts) else Verdict.FAILS

@@ -273,11 +273,10 @@ def draw(data: Data) -> Mapping[str, figures.Figure]:
     samples = int(settings(found, "samples")[0])
     caption = (
         f"Left: {samples:,} samples. Single steps leave the value little better than a constant (1), or "
-        "worse; paths of 50 to 200 steps make the fit about as good as a supervised one to the true values "
-        f"(dashed), and simulating {LOOK_AHEAD} steps at query time divides the error by two or more (open "
-        "marks). Right: with a budget of simulated steps longer paths mean fewer transitions, so the best "
-        'length moves; squares are what "auto" reached by validation, at the length it chose. Medians of '
-        "seeds; bars span all."
+        "worse; paths of 50 to 200 steps bring the fit near a supervised one to the true values (dashed), "
+        f"and simulating {LOOK_AHEAD} steps at query time brings it further (open marks). Right: with a "
+        "budget of simulated steps longer paths mean fewer transitions, so the best length moves; squares "
+        'are what "auto" reached by validation, at the length it chose. Medians of seeds; bars span all.'
     )
     title = "Mountain Car: the error of the value"
     with figures.panels(2, title=title, caption=caption) as (figure, (left, right)):

@@ -5,7 +5,8 @@ A table has one row a step and these columns: `state_0`, `state_1`, ...; `action
 a Log, or `discount` and optionally `weight` and `next_action`, which make Transitions.
 """
 
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ TRANSITION_FIELDS = (
     "next_action",
     "probability",
 )
+TRUTHS = {"true", "false"}
 LOG_FIELDS = ("state", "action", "reward", "next_state", "terminated", "truncated", "episode")
 
 
@@ -89,12 +91,27 @@ def _read_parquet(path: Path) -> Any:
 
 def _read_csv(path: Path) -> dict[str, np.ndarray]:
     try:
-        table = np.genfromtxt(path, delimiter=",", names=True, dtype=float, encoding="utf-8")
-    except ValueError as error:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            names, *rows = [row for row in csv.reader(file) if row]
+        columns = list(zip(*rows, strict=True))
+    except (ValueError, csv.Error) as error:
         raise ValueError(
-            f"{path}: cannot be read as a table of numbers ({str(error).splitlines()[0]})"
+            f"{path}: cannot be read as a table with a head and one line a step, all of one length ({error})."
         ) from error
-    return {name: np.atleast_1d(table[name]) for name in table.dtype.names or ()}
+    if rows and len(columns) != len(names):
+        raise ValueError(f"{path}: its head names {len(names)} columns; its lines have {len(columns)}.")
+    return {name.strip(): _from_texts(texts) for name, texts in zip(names, columns, strict=False)}
+
+
+def _from_texts(texts: Sequence[str]) -> np.ndarray:
+    """A column of a text file: numbers, truth values, or texts; nothing is NaN."""
+    try:
+        return np.array([text.strip() or "nan" for text in texts], float)
+    except ValueError:
+        lowered = {text.strip().lower() for text in texts}
+        if lowered <= TRUTHS:
+            return np.array([text.strip().lower() == "true" for text in texts])
+        return np.array(texts)
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ def iterations(data: Any, command: str) -> Chart:
     return Chart(
         "Policy iteration with either ending",
         f"The best mean score of {int(runs.sweeps[0])} sweeps: steps survived, or minus the steps to the "
-        "goal; a point is a seed. The two problems want opposite endings.",
+        "goal; a point is a seed.",
         "Box plots by n_step, a colour for each ending.",
         Axis("n_step", labels=[str(n) for n in n_steps]),
         Axis("best mean score"),
