@@ -2,7 +2,7 @@
 
 The time of `evaluate` with its checks over the time without, pair by pair on the same problem; eigenvalues by
 Lanczos and products with the Hessian beside the dense matrix; and all diagnostics on a network of 67,329
-parameters with 2,000 rows, with their seconds and the peak of memory.
+parameters with 2,000 samples, with their seconds and the peak of memory.
 
 python benchmarks/diagnostics.py --out runs/bench
 """
@@ -103,8 +103,8 @@ def large():
         "checks": lambda: diagnostics.check(network, data),
         "spectra": lambda: diagnostics.spectra(network, data),
         "curvature": lambda: diagnostics.curvature(network, data),
-        "assessment, data alone": lambda: diagnostics.assess(network, data),
-        "assessment, simulator": lambda: diagnostics.assess(network, data, env=pole, policy=policy),
+        "assessment by data alone": lambda: diagnostics.assess(network, data),
+        "assessment by simulator": lambda: diagnostics.assess(network, data, env=pole, policy=policy),
         "landscape, 10 steps of 5 methods": lambda: diagnostics.landscape(
             network, data, max_steps=10, points=21
         ),
@@ -122,7 +122,7 @@ def large():
 def summary(record):
     """The record as Markdown."""
     lines = [
-        "| rows, network | steps taken | evaluate | with checks, warm | first in a process |",
+        "| samples, network | steps taken | evaluate | with checks, warm | first in a process |",
         "|---|---|---|---|---|",
     ]
     for case in record["overhead"]:
@@ -138,7 +138,7 @@ def summary(record):
         f"Hessian {exact['products']:.0e}, largest eigenvalues by Lanczos {exact['largest']:.0e}, smallest "
         f"{exact['smallest']:.0e}.",
         "",
-        f"{big['parameters']:,} parameters, 2,000 rows: "
+        f"{big['parameters']:,} parameters, 2,000 samples: "
         + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in big["seconds"].items())
         + f"; peak of memory {big['peak_gib']:.1f} GiB.",
     ]
