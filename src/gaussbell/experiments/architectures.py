@@ -23,6 +23,7 @@ EXACT = -6.0
 """log10 of a training error that counts as an exact fit."""
 WHERE = "Section 5.3.2"
 
+TITLE = "Architectures and numbers of samples on Mountain Car"
 CLAIMS = (
     Claim(
         "isolines",
@@ -204,14 +205,5 @@ def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
 
 
 STUDY = Study(
-    "architectures",
-    "Architectures and numbers of samples on Mountain Car",
-    CLAIMS,
-    cells,
-    fits.measure,
-    fits.group,
-    fits.cost,
-    check,
-    tabulate,
-    draw,
+    "architectures", TITLE, CLAIMS, cells, fits.measure, fits.group, fits.cost, check, tabulate, draw
 )

@@ -43,6 +43,7 @@ FLOOR, NEAR_FLOOR = -100.0, 0.2
 """A fit whose median is so near to -1 / (1 - discount) is the plateau of a car that never arrives."""
 FIRST_SEED = 7000
 
+TITLE = "Does the assessment of a value predict its error?"
 CLAIMS = (
     Claim("states-simulator", BEYOND, "With a simulator the score ranks states by their error (0.85)."),
     Claim("states-data", BEYOND, "From the data alone the score ranks states by their error (0.6)."),
@@ -303,15 +304,4 @@ def _cost(cell: Cell) -> float:
     return 4.0 + 2e-5 * cell["samples"] * cell["solver_steps"]
 
 
-STUDY = Study(
-    "assessments",
-    "Does the assessment of a value predict its error?",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("assessments", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

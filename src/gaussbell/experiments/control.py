@@ -44,6 +44,7 @@ PLACES = ("uniform", "visited", "visited, disturbed")
 METHOD_SWEEPS, METHOD_STEPS = 10, 500
 Q_N_STEP, Q_MAX_STEPS, Q_TESTED = 200, 100, 2000
 
+TITLE = "Policy iteration on control problems: is it solved, what does it cost, how good is Q?"
 CLAIMS = (
     Claim("solved", BEYOND, "With the default settings every run solves its task."),
     Claim(
@@ -377,15 +378,4 @@ def _cost(cell: Cell) -> float:
     return cell["sweeps"] * (8.0 if second_order else 0.6)
 
 
-STUDY = Study(
-    "control",
-    "Policy iteration on control problems: is it solved, what does it cost, how good is Q?",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("control", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

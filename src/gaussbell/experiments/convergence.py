@@ -31,6 +31,7 @@ ALIKE = 3.0
 """Errors within this factor count as almost the same."""
 WHERE = "Section 5.2"
 
+TITLE = "Convergence of four methods of policy evaluation on Mountain Car"
 CLAIMS = (
     Claim("semi-gradient-large-steps", WHERE, "With step size 1 semi-gradient methods always diverge."),
     Claim(
@@ -271,15 +272,4 @@ def _by_size(numbers: list[float], sizes: tuple[float, ...], form: str) -> str:
     return ", ".join(f"{text} ({size:g})" for text, size in zip(texts, sizes, strict=True))
 
 
-STUDY = Study(
-    "convergence",
-    "Convergence of four methods of policy evaluation on Mountain Car",
-    CLAIMS,
-    cells,
-    fits.measure,
-    fits.group,
-    fits.cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("convergence", TITLE, CLAIMS, cells, fits.measure, fits.group, fits.cost, check, tabulate, draw)

@@ -55,6 +55,7 @@ MATTERS = 1e-3
 MEDIUM = 20
 """The n_step at which the endings differ most."""
 
+TITLE = "Restart or end, and paths of which length? Why it matters for policy iteration"
 CLAIMS = (
     Claim("ten-sweeps", BEYOND, "Ten sweeps solve Cart Pole more often with a restart than with an end."),
     Claim(
@@ -363,15 +364,4 @@ def _cost(cell: Cell) -> float:
     return 1.5 * cell["sweeps"] if cell["question"] == SWEEPS else 5.0
 
 
-STUDY = Study(
-    "endings",
-    "Restart or end, and paths of which length? Why it matters for policy iteration",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("endings", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

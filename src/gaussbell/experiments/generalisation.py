@@ -25,6 +25,7 @@ CLEARLY = 0.6
 """A spread this much smaller than another is so by more than chance, with eight repetitions or more."""
 WHERE = "Section 5.3.1"
 
+TITLE = "Generalisation by number of samples on Mountain Car"
 CLAIMS = (
     Claim("many-samples", WHERE, "With 2,000 samples every run ends well, with almost no variance."),
     Claim("fewer-samples", WHERE, "Down to 300 samples the error grows slightly and varies more."),
@@ -197,15 +198,4 @@ def _best(runs: Data) -> Data:
     return runs.isel(cell=int(np.argmin(runs.test.values)))
 
 
-STUDY = Study(
-    "generalisation",
-    "Generalisation by number of samples on Mountain Car",
-    CLAIMS,
-    cells,
-    measure,
-    fits.group,
-    fits.cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("generalisation", TITLE, CLAIMS, cells, measure, fits.group, fits.cost, check, tabulate, draw)

@@ -25,6 +25,7 @@ PUSHES, CAR_SAMPLES, LONG = 0.005, 1000, 20
 """How strong Mountain Car's random pushes are; the transitions of a fit, and the longer of the two n_step."""
 FIRST_SEED = 700
 
+TITLE = "Random processes: one successor, several, or all of them"
 CLAIMS = (
     Claim(
         "falls", BEYOND, "The bias falls in proportion to the number of successors, once there are several."
@@ -260,15 +261,4 @@ def _cost(cell: Cell) -> float:
     return 6.0 if cell["problem"] == CAR else 3.0
 
 
-STUDY = Study(
-    "noise",
-    "Random processes: one successor, several, or all of them",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("noise", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

@@ -36,6 +36,7 @@ GOOD = 200.0
 """Mean steps of roll-outs that count as a good policy."""
 WHERE = "Section 5.4"
 
+TITLE = "Policy iteration on Cart Pole"
 CLAIMS = (
     Claim("improves", WHERE, "Policies improve from sweep to sweep in most settings."),
     Claim("persistent-better", WHERE, "Persistent weights reach a better policy than transient ones."),
@@ -362,15 +363,4 @@ def _best_steps(runs: Data) -> np.ndarray:
     return np.nanmax(runs.steps_mean.values, axis=1)
 
 
-STUDY = Study(
-    "policy-iteration",
-    "Policy iteration on Cart Pole",
-    CLAIMS,
-    cells,
-    measure,
-    group,
-    cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("policy-iteration", TITLE, CLAIMS, cells, measure, group, cost, check, tabulate, draw)

@@ -42,6 +42,7 @@ NEGATIVE = 1e-6
 WRONG = 0.3
 """A value whose error is more than this share of its standard deviation is wrong."""
 
+TITLE = "The propositions, by numbers"
 CLAIMS = (
     Claim(
         "finite", "Proposition 1", "On a finite process, full rank makes every critical point the true value."
@@ -288,15 +289,4 @@ def _cost(cell: Cell) -> float:
     return 20.0
 
 
-STUDY = Study(
-    "propositions",
-    "The propositions, by numbers",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("propositions", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

@@ -42,6 +42,7 @@ SOLVERS: dict[str, Solver] = {
     FADING: LevenbergMarquardt(),
 }
 
+TITLE = "Local convergence on the seven-state star"
 CLAIMS = (
     Claim("quadratic", WHERE, "The iterates of Algorithm 1 converge locally quadratically."),
     Claim("negligible", WHERE, "The final NMSBE is negligible: the network fits the values exactly."),
@@ -202,15 +203,4 @@ def _cost(cell: Cell) -> float:
     return 5.0
 
 
-STUDY = Study(
-    "star",
-    "Local convergence on the seven-state star",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("star", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)

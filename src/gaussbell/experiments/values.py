@@ -39,6 +39,7 @@ LONG = 50
 EVERY = 25
 """Looking ahead is tried on every so many points of the grid."""
 
+TITLE = "How good is the value? Errors by number of steps and budget on Mountain Car"
 CLAIMS = (
     Claim("single-steps", BEYOND, "Single steps leave the value little better than a constant, or worse."),
     Claim("long-paths", BEYOND, "From 50 steps on the fit is about as good as a supervised one."),
@@ -328,15 +329,4 @@ def _cost(cell: Cell) -> float:
     return 5.0 + 4e-5 * min(samples, 4000) * cell["max_steps"]
 
 
-STUDY = Study(
-    "values",
-    "How good is the value? Errors by number of steps and budget on Mountain Car",
-    CLAIMS,
-    cells,
-    measure,
-    _group,
-    _cost,
-    check,
-    tabulate,
-    draw,
-)
+STUDY = Study("values", TITLE, CLAIMS, cells, measure, _group, _cost, check, tabulate, draw)
