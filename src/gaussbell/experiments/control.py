@@ -1,8 +1,7 @@
 """Policy iteration on control problems: is it solved on every seed, what does it cost, and how good is Q?
 
-Is each task solved with the default settings on seeds that chose none of them? In the same loop, how far
-do the four methods of the paper get? And how good are the Q-factors as values, for a policy that was
-found and for one that was given?
+Is each task solved with the default settings? In the same loop, how far do the four methods of the paper
+get? And how good are the Q-factors as values, for a policy that was found and for one that was given?
 """
 
 import time
