@@ -21,7 +21,7 @@ ONLY_IN = {
     "matplotlib": {"figures"},
     "typer": {"cli"},
     "rich": {"cli"},
-    "time": {"cli", "records", "experiments", "report", "sweeps"},
+    "time": {"optimise", "evaluation", "cli", "records", "experiments", "report", "sweeps"},
     "xarray": {"records"},
     "distributed": {"sweeps"},
     "plotly": {"report"},

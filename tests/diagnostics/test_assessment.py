@@ -317,6 +317,6 @@ def test_a_saved_discount_is_the_one_that_is_diagnosed():
     ("error", "caveat", "trusted"), [(0.1, None, True), (0.1, "But.", None), (0.9, "But.", False)]
 )
 def test_a_small_error_with_a_caveat_is_not_trusted(error, caveat, trusted):
-    estimate = ErrorEstimate(error, 0.0, 1.0, 1.0, caveat)
+    estimate = ErrorEstimate(error, 0.0, 1.0, 1.0, "some states", caveat)
     found = judge(Checks(10, 5, 0.0), reference=Reference.SIMULATOR, estimate=estimate)
     assert found.trusted is trusted and (caveat is None or found.reasons[-1] == caveat)

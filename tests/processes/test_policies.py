@@ -19,6 +19,32 @@ class Model:
         return np.where(observations[:, 1] >= 0, 2, 0), None
 
 
+class Normaliser:
+    def normalize_obs(self, observations):
+        return -observations
+
+
+def test_models_draw_their_actions_and_normalise_what_they_see():
+    class Drawing(Model):
+        def predict(self, observations, deterministic=False):
+            return np.where(observations[:, 1] >= 0, 2, 0) if deterministic else np.ones(
+                len(observations)
+            ), None
+
+        def get_vec_normalize_env(self):
+            return Normaliser()
+
+    known = gb.policies.from_stable_baselines(Drawing())
+    given = gb.policies.from_stable_baselines(Model(), normalise=Normaliser())
+    plain = gb.policies.from_stable_baselines(Model())
+    assert np.array_equal(known.answer(STATES), given.answer(STATES))
+    assert np.array_equal(given.answer(-STATES), plain.answer(STATES))
+    drawn = gb.policies.from_stable_baselines(Drawing(), deterministic=False)
+    assert drawn.noisy and (drawn.answer(STATES, np.zeros((30, 2), np.uint32)) == 1).all()
+    with pytest.raises(ValueError, match="normalise=3"):
+        gb.policies.from_stable_baselines(Model(), normalise=3)
+
+
 def slow(state):
     return 2 if state[1] >= 0 else 0  # Python's if: not for JAX
 

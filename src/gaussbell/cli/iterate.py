@@ -31,7 +31,7 @@ ACTION_NAMES = {
     "mountain-car": ("left", "no push", "right"),
     "acrobot": ("torque -1", "no torque", "torque 1"),
 }
-EVALUATED = {True: (400_000, 200), False: (20_000, 50)}
+EVALUATED = {True: (800_000, 200), False: (40_000, 50)}
 """Simulated steps, and n_step, to evaluate the policy that was found; by whether it is compiled."""
 COLUMNS = ("sweep", "steps", "least", "return", "NMSBE", "Q from", "Q to", "corr.", "kept", "transitions")
 

@@ -46,7 +46,8 @@ def evaluate_mountain_car(
         found = gb.evaluate_policy(
             car,
             policy,
-            budget=samples * n_step,
+            budget=3 * samples * n_step,  # checks included
+            max_transitions=samples,
             n_step=n_step,
             key=seed,
             max_steps=max_steps,

@@ -143,6 +143,7 @@ class Log(eqx.Module):
         n_step: int | LambdaReturn = 1,
         policy: Policy | None = None,
         key: PRNGKeyArray | int = 0,
+        rows: Any = None,
     ) -> Transitions:
         """Transitions over one or several steps, cut at the end of an episode.
 
@@ -151,38 +152,50 @@ class Log(eqx.Module):
         the policy's. Several steps go on only as long as the log does what the policy would do (the
         importance weight of a certain policy is zero after that), so no weights are needed; a stochastic
         policy has all actions as successors, with their probabilities, and one step.
+
+        Args:
+            rows: The numbers of the steps that transitions start with, by default all.
         """
+        rows = np.arange(len(self)) if rows is None else np.asarray(rows)
+        if policy is None:
+            always = np.ones(len(self), bool)
+            cut = [self._cut(int(horizon), discount, always, rows) for horizon in read_horizons(n_step)]
+            return cut[0] if len(cut) == 1 else _side_by_side(cut)
         if isinstance(n_step, LambdaReturn):
             raise ValueError(
-                "n_step: a logged path is cut at different places; give a whole number of steps."
+                "n_step: paths of another policy are cut at different places; give a whole number of steps."
             )
         horizon = int(read_horizons(n_step)[0])
-        if policy is None:
-            return self._cut(horizon, discount, np.ones(len(self), bool))
         actions = self.actions
         if actions is None:
             raise ValueError(MISSING_ACTIONS)
         check_actions(actions, self.action, self.state)
         policy = read_policy(policy, self.state.shape[1], actions)
         if is_noisy(policy):
-            return self._expected(horizon, discount, policy, actions)
+            return self._expected(horizon, discount, policy, actions).take(rows)
         chosen = choose_all(policy, self.state, key)
-        data = self._cut(horizon, discount, _same(actions, chosen, self.action))
+        data = self._cut(horizon, discount, _same(actions, chosen, self.action), rows)
         next_state = np.where(
-            np.asarray(data.discount)[:, None] == 0, self.state, np.asarray(data.next_state)
+            np.asarray(data.discount)[:, None] == 0, self.state[rows], np.asarray(data.next_state)
         )
         next_action = choose_all(policy, next_state, key)
         check_actions(actions, next_action, next_state)
         return Transitions(
-            data.state, data.reward, next_state, data.discount, action=self.action, next_action=next_action
+            data.state,
+            data.reward,
+            next_state,
+            data.discount,
+            action=self.action[rows],
+            next_action=next_action,
         )
 
-    def _cut(self, horizon: int, discount: float, follows: Bool[np.ndarray, " N"]) -> Transitions:
+    def _cut(
+        self, horizon: int, discount: float, follows: Bool[np.ndarray, " N"], rows: np.ndarray
+    ) -> Transitions:
         """n-step transitions that go on through step t only if the episode does and `follows[t]`."""
-        count, rows = len(self), np.arange(len(self))
-        over = self.terminated | self.truncated
-        last, reward = rows.copy(), self.reward.copy()
-        going, share = ~over, 1.0
+        count, over = len(self), self.terminated | self.truncated
+        last, reward = rows.copy(), self.reward[rows]
+        going, share = ~over[rows], 1.0
         for step in range(1, min(horizon, count)):
             at = np.minimum(rows + step, count - 1)
             going = going & follows[at]
@@ -193,7 +206,7 @@ class Log(eqx.Module):
             last = np.where(going, at, last)
             going = going & ~over[at]
         ahead = np.where(self.terminated[last], 0.0, discount ** (last - rows + 1.0))
-        return Transitions(self.state, reward, self.next_state[last], ahead)
+        return Transitions(self.state[rows], reward, self.next_state[last], ahead)
 
     def _expected(self, horizon: int, discount: float, policy: Any, actions: Actions) -> Transitions:
         if isinstance(actions, BoxActions) or not hasattr(policy, "probabilities"):
@@ -217,6 +230,15 @@ class Log(eqx.Module):
             next_action=np.broadcast_to(np.arange(count), (len(self), count)),
             probability=probability,
         )
+
+
+def _side_by_side(parts: list[Transitions]) -> Transitions:
+    """Transitions from the same states, as one with a successor of each."""
+    columns = ("reward", "next_state", "discount")
+    return Transitions(
+        parts[0].state,
+        *(np.stack([np.asarray(getattr(part, name)) for part in parts], axis=1) for name in columns),
+    )
 
 
 @eqx.filter_jit

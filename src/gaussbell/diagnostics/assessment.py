@@ -18,9 +18,12 @@ from gaussbell.diagnostics.checks import Checks, check
 from gaussbell.diagnostics.gptd import gptd
 from gaussbell.diagnostics.held_out import (
     NOISY_PATHS,
+    TAIL,
     ErrorEstimate,
+    HeldOutEpisodes,
     HeldOutPaths,
     error_at,
+    error_estimate,
     long_targets,
 )
 from gaussbell.diagnostics.neighbours import nearest_neighbour_averager, neighbour_values, successors_of
@@ -32,10 +35,12 @@ from gaussbell.numerics.precision import double_throughout
 from gaussbell.optimise.solution import Solution, Status
 from gaussbell.processes.markov_chain import MarkovChain, discounted_sum
 from gaussbell.processes.policies import Policy
+from gaussbell.simulation.episodes import episode_length, gather_episodes
+from gaussbell.simulation.monte_carlo import effective_horizon
 
 TOLERABLE = 0.3
 """An error of this share of the value's standard deviation is the largest that is trusted."""
-HELD_OUT_STATES = 512
+HELD_OUT_STATES, HELD_OUT_EPISODES = 512, 50
 NEIGHBOURS = (1, 2, 4, 8)
 """Averages over so many nearest samples are the references of the data alone."""
 BETWEEN = 4
@@ -67,6 +72,7 @@ class Assessment:
         interval: The 95 % confidence interval of that; from the data alone, the smallest and the largest of
             several estimates.
         spread: The standard deviation of the value over the same states.
+        over: Which states these are.
     """
 
     trusted: bool | None
@@ -76,6 +82,7 @@ class Assessment:
     value_error: float | None = None
     interval: tuple[float, float] | None = None
     spread: float | None = None
+    over: str | None = None
     scorer: Callable[[np.ndarray], np.ndarray] | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -113,6 +120,7 @@ class Assessment:
             "value_error": self.value_error,
             "interval": None if self.interval is None else list(self.interval),
             "spread": self.spread,
+            "over": self.over,
             "relative_error": self.relative_error,
             "sentence": str(self),
             "checks": self.checks.to_dict(),
@@ -132,6 +140,7 @@ class Assessment:
             plain.get("value_error"),
             None if interval is None else (interval[0], interval[1]),
             plain.get("spread"),
+            plain.get("over"),
         )
 
     def __str__(self) -> str:
@@ -140,7 +149,8 @@ class Assessment:
         if self.value_error is not None and self.interval is not None:
             low, high = self.interval
             said.append(
-                f"by {self.reference}, the value is off by {self.value_error:.2g} ({low:.2g} to {high:.2g}), "
+                f"by {self.reference}, over {self.over or 'unnamed states'}, the value is off by "
+                f"{self.value_error:.2g} ({low:.2g} to {high:.2g}), "
                 f"{self.relative_error:.2g} of its standard deviation."
             )
         elif self.checks.sup_norm_bound is not None:
@@ -185,6 +195,7 @@ def judge(
         estimate.error,
         (estimate.low, estimate.high),
         estimate.spread,
+        estimate.over,
         scorer,
     )
 
@@ -272,13 +283,20 @@ def _by_model(
         nearest = np.abs(states[:, None] - inputs[None]).sum(axis=2).argmin(axis=1)
         return errors[nearest]
 
-    return ErrorEstimate(error, error, error, float(chain.values.std())), score
+    return ErrorEstimate(error, error, error, float(chain.values.std()), "all states alike"), score
 
 
 def _by_simulator(
     network: Any, data: Transitions, env: Simulator, policy: Policy, states: Any, key: Any
 ) -> tuple[ErrorEstimate, Callable[[np.ndarray], np.ndarray]]:
     q = data.action is not None
+    if states is None and not env.starts_anywhere and not q:
+        length, tail = episode_length(env), effective_horizon(env.discount, TAIL)
+        log = gather_episodes(
+            env, policy, HELD_OUT_EPISODES * length, length=length + tail, key=key, past_limit=True
+        )
+        episodes = HeldOutEpisodes(log, env.discount, limit=length, noisy=is_random(env, policy))
+        return episodes.estimate(network), lambda inputs: episodes.error_at(network, inputs)
     many = NOISY_PATHS // 8 if is_random(env, policy) else 1
     paths = HeldOutPaths(env, policy, HELD_OUT_STATES, key=key, q=q, states=states, paths=many)
     return paths.estimate(network), lambda inputs: error_at(network, env, policy, inputs, key=key, q=q)
@@ -291,11 +309,7 @@ def _by_held_out(network: Any, data: Transitions) -> ErrorEstimate:
     """
     remaining = successors_of(data)[1].sum(axis=1)
     errors = (values_at(network, data.inputs) - long_targets(network, data)) / (1 - remaining)
-    squares = errors**2
-    margin = 1.96 * squares.std() / np.sqrt(len(squares))
-    mean = squares.mean()
-    error, low, high = (float(np.sqrt(max(s, 0.0))) for s in (mean, mean - margin, mean + margin))
-    return ErrorEstimate(error, low, high, float(long_targets(network, data).std()))
+    return error_estimate(errors**2, float(long_targets(network, data).std()), "the held-out transitions")
 
 
 class _DataAlone:
@@ -327,7 +341,8 @@ class _DataAlone:
         ]
         error = float(np.sqrt(np.mean(self(inputs) ** 2)))
         spread = float(values_at(self._network, inputs).std())
-        return ErrorEstimate(error, min(opinions), max(opinions), spread)
+        over = "points between the samples" if states is None else "the states that were drawn"
+        return ErrorEstimate(error, min(opinions), max(opinions), spread, over)
 
     def _between(self, key: Any) -> np.ndarray:
         """Points halfway between samples that are near each other, where values are free to be anything."""

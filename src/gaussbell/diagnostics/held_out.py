@@ -5,27 +5,32 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
+from scipy.spatial import KDTree
 
+from gaussbell.data.logs import Log
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.neighbours import successors_of
 from gaussbell.environments.simulator import Simulator, is_random
+from gaussbell.networks.features import Standardise
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import as_key
 from gaussbell.processes.actions import BoxActions
 from gaussbell.processes.policies import Policy
+from gaussbell.simulation.episodes import ages, discounted_ahead
 from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.sampling import sample_transitions
 
 TAIL = 0.1
 """Held-out paths are so long that this share of the discount is left."""
 QUANTILE = 1.96
-MOSTLY = 0.9
-"""So many paths must end for the beginnings of episodes to be whole episodes."""
-BEGINNINGS = (
-    "No box of states is known, so transitions and the estimated error are of the beginnings of episodes "
-    "only; later states may be far off. Compare with returns of whole episodes: env.play(policy, "
-    "episodes=..., length=...)."
+MOST_JUDGED = 0.5
+"""At least this share of the visited states must have returns that are nearly whole."""
+SHORT_RETURNS = (
+    "Episodes are cut before their returns are whole, so the error is known at {share:.0%} of the visited "
+    "states only. Raise the environment's own time limit, or take a smaller discount."
 )
+NEIGHBOURS_ASKED = 32
+TINY = 1e-12
 NOISY_PATHS = 128
 """Paths from a state that are averaged where the process or the policy is random."""
 
@@ -33,14 +38,35 @@ NOISY_PATHS = 128
 class ErrorEstimate(NamedTuple):
     """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread.
 
-    `caveat`, why it may miss an error, if there is a reason.
+    `over` names the states, and `caveat` says why it may miss an error, if there is a reason.
     """
 
     error: float
     low: float
     high: float
     spread: float
+    over: str
     caveat: str | None = None
+
+
+def error_estimate(
+    squares: np.ndarray, spread: float, over: str, caveat: str | None = None, clusters: Any = None
+) -> ErrorEstimate:
+    """The root of the mean of `squares`, which may be negative where noise was subtracted from them.
+
+    Args:
+        clusters: Which of them belong together (the number of an episode each), by default none do.
+    """
+    mean, count = float(squares.mean()), len(squares)
+    sums = squares - mean if clusters is None else np.bincount(clusters, squares - mean)
+    groups = count if clusters is None else len(np.unique(clusters))
+    scale = np.sqrt(groups / (groups - 1)) / count if groups > 1 else np.inf
+    deviation = float(np.linalg.norm(sums) * scale) if groups > 1 else np.inf
+    # What noise hides is not zero: no error below its own standard error is claimed.
+    least = min(deviation, abs(mean)) if mean < 0 else 0.0
+    bounds = max(mean, least), mean - QUANTILE * deviation, mean + QUANTILE * deviation
+    error, low, high = (float(np.sqrt(max(square, 0.0))) for square in bounds)
+    return ErrorEstimate(error, low, max(high, error), spread, over, caveat)
 
 
 class HeldOutPaths:
@@ -81,8 +107,7 @@ class HeldOutPaths:
             again = {"action": action, "key": jax.random.fold_in(key, 1)}
             self.paths.append(sample_transitions(env, policy, count, **again, **options))
         self.remaining = env.discount**horizon
-        ended = float(np.mean(np.asarray(first.discount) == 0))
-        self.caveat = BEGINNINGS if start is None and ended < MOSTLY else None
+        self.over = f"the box of states of {env!r}" if states is None else "the states that were drawn"
         self.cost = horizon * count * paths * len(self.paths)
 
     def estimate(self, network: Any) -> ErrorEstimate:
@@ -90,11 +115,114 @@ class HeldOutPaths:
         values = values_at(network, self.paths[0].inputs)
         targets = [long_targets(network, path) for path in self.paths]
         squares = (values - targets[0]) * (values - targets[-1]) / (1 - self.remaining) ** 2
-        mean = squares.mean()
-        margin = QUANTILE * squares.std(ddof=1) / np.sqrt(len(squares)) if len(squares) > 1 else np.inf
-        error, low, high = (float(np.sqrt(max(s, 0.0))) for s in (mean, mean - margin, mean + margin))
         spread = float(np.sqrt(max(np.cov(targets[0], targets[-1])[0, 1], 0.0)))
-        return ErrorEstimate(error, low, high, spread, self.caveat)
+        return error_estimate(squares, spread, self.over)
+
+
+class HeldOutEpisodes:
+    """Whole episodes that no fit has seen: their returns are what the values of visited states should be.
+
+    A return differs from the value by noise, if the process or the policy is random: the mean square of
+    f(s) - G is then too large. The product with the difference at the nearest state of another episode, whose
+    noise is independent, has none, but is too small as far as the error differs between the two. The estimate
+    lies between: at the product where the other state is nearer than a step of the process is long, halfway
+    to the square where it is far away.
+
+    Args:
+        limit: States are judged up to this age; what comes later only makes returns whole.
+        noisy: Are returns random?
+    """
+
+    def __init__(self, log: Log, discount: float, *, limit: int, noisy: bool):
+        self._log, self._discount, self._noisy = log, discount, noisy
+        last = np.append(log.episode[1:] != log.episode[:-1], True)
+        ends = np.flatnonzero(last)[np.searchsorted(np.flatnonzero(last), np.arange(len(log)))]
+        self._remaining = np.where(log.terminated[ends], 0.0, discount ** (ends - np.arange(len(log)) + 1.0))
+        visited = ages(log) < limit
+        self._judged = visited & (self._remaining <= TAIL)
+        share = self._judged.sum() / visited.sum()
+        self._caveat = SHORT_RETURNS.format(share=share) if share < MOST_JUDGED else None
+        if not self._judged.any():
+            self._judged = visited & (self._remaining <= self._remaining[visited].min())
+        self._rewards = discounted_ahead(log, log.reward, discount)
+        self._ends = ends
+        self._near = _nearest_of_others(log, self._judged) if noisy else None
+        episodes = len(np.unique(log.episode[self._judged]))
+        self.over = f"{int(self._judged.sum()):,} visited states of {episodes:,} held-out episodes"
+
+    def returns(self, network: Any) -> Float[np.ndarray, " N"]:
+        """What the log's states are worth, by their rewards and, where an episode was cut, the network."""
+        cut = np.flatnonzero(np.append(self._log.episode[1:] != self._log.episode[:-1], True))
+        values = np.zeros(len(self._log))
+        values[cut] = values_at(network, self._log.next_state[cut])
+        return self._rewards + self._remaining * values[self._ends]
+
+    def validation_error(self, network: Any) -> float:
+        """The root mean squared difference from the returns, their noise included: for comparing fits."""
+        values = values_at(network, self._log.state)
+        gaps = (values - self.returns(network)) / (1 - self._remaining)
+        return float(np.sqrt(np.mean(gaps[self._judged] ** 2)))
+
+    def estimate(self, network: Any) -> ErrorEstimate:
+        """How far off the network's values are at visited states, noise subtracted."""
+        squares, products, spread = self._squares(network)
+        clusters = np.unique(self._log.episode[self._judged], return_inverse=True)[1]
+        found = error_estimate(squares, spread, self.over, self._caveat, clusters)
+        if self._near is None:
+            return found
+        low = error_estimate(products, spread, self.over, clusters=clusters).low
+        return found._replace(low=min(found.low, low))
+
+    def error_at(self, network: Any, inputs: Any) -> Float[np.ndarray, " K"]:
+        """The error at states (K, d): the mean over the nearest states that were judged."""
+        scale, states = Standardise.of(self._log.state), self._log.state[self._judged]
+        squares, _, _ = self._squares(network)
+        count = min(NEIGHBOURS_ASKED, len(states))
+        near = KDTree(_scaled(scale, states)).query(_scaled(scale, inputs), k=count)[1]
+        return np.sqrt(np.maximum(squares[near].reshape(len(inputs), count).mean(axis=1), 0.0))
+
+    def _squares(self, network: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        """Squared errors at judged states, products with those at near ones, and the value's deviation."""
+        returns, judged = self.returns(network), self._judged
+        gaps = (values_at(network, self._log.state) - returns) / (1 - self._remaining)
+        squares, centred = gaps[judged] ** 2, returns - returns[judged].mean()
+        if self._near is None:
+            return squares, squares, float(returns[judged].std())
+        near, far = self._near.rows[judged], self._near.far[judged]
+        products = gaps[judged] * gaps[near]
+        spread = float(np.sqrt(max(np.mean(centred[judged] * centred[near]), 0.0)))
+        return products + far / 2 * (squares - products), products, spread
+
+
+def _scaled(scale: Standardise, states: Any) -> np.ndarray:
+    return np.asarray(scale(np.asarray(states, float)))  # type: ignore[arg-type]
+
+
+class _Near(NamedTuple):
+    """For each step, one of another episode whose state is near, and how far it is: 0 the same, 1 far."""
+
+    rows: np.ndarray
+    far: np.ndarray
+
+
+def _nearest_of_others(log: Log, judged: np.ndarray) -> _Near:
+    """The nearest judged state in the other half of the episodes; the step itself where there is none."""
+    scale = Standardise.of(log.state)
+    scaled = _scaled(scale, log.state)
+    candidates = np.flatnonzero(judged)
+    half = np.unique(log.episode, return_inverse=True)[1] % 2
+    rows, distance = np.arange(len(log)), np.full(len(log), np.inf)
+    for side in (0, 1):
+        others = candidates[half[candidates] != side]
+        if len(others):
+            mine = half == side
+            distance[mine], found = KDTree(scaled[others]).query(scaled[mine])
+            rows[mine] = others[found]
+    # In units of a step of the process, by the median of its steps: some do not move at all.
+    step = np.median(np.linalg.norm(_scaled(scale, log.next_state) - scaled, axis=1))
+    with np.errstate(invalid="ignore"):
+        far = np.where(np.isinf(distance), 1.0, distance / np.maximum(distance + step, TINY))
+    return _Near(rows, far)
 
 
 def error_at(

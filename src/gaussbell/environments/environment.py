@@ -1,6 +1,7 @@
 """What an environment is: pure functions of a state, in the shape of Gymnasium's FuncEnv."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
@@ -45,6 +46,8 @@ class Environment(eqx.Module):
     task = cast(Task | None, None)
     is_stochastic = False
     can_set_state = True
+    starts_anywhere = True
+    time_limit = cast(int | None, None)
     ending = "end"
 
     @abc.abstractmethod
@@ -166,9 +169,21 @@ class Environment(eqx.Module):
         length: int,
         key: PRNGKeyArray | int = 0,
         start: Any = None,
+        past_limit: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
     ) -> Log:
-        """Whole episodes, as they are played: of `episodic`, with an end, from its own starts."""
+        """Whole episodes, as they are played: of `episodic`, with an end, from its own starts.
+
+        There is no time limit but `length`.
+        """
+        if on_progress is not None:
+            on_progress(0)
         return self.episodic.record(policy, episodes=episodes, length=length, key=key, start=start)
+
+    @in_double
+    def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
+        """The states that `count` episodes start in."""
+        return np.asarray(jax.vmap(self.initial)(jax.random.split(as_key(key), count)))
 
     def log(self, policy: Policy, count: int, *, key: PRNGKeyArray | int = 0, explore: float = 0.0) -> Log:
         """About `count` steps in a few episodes of this process; an action is random with `explore`."""

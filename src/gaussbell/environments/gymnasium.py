@@ -9,13 +9,19 @@ from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell.data.logs import Log
 from gaussbell.environments.simulator import Paths
-from gaussbell.environments.spaces import from_table, read_observations, state_access, state_of
+from gaussbell.environments.spaces import (
+    from_table,
+    read_observations,
+    state_access,
+    state_of,
+    time_limit,
+)
 from gaussbell.environments.tasks import Earn
 from gaussbell.networks.features import Scale
 from gaussbell.numerics.arguments import as_key, host_rng, read_concrete, read_count
 from gaussbell.processes.actions import DiscreteActions, read_actions
 from gaussbell.processes.finite_mdp import FiniteMDP
-from gaussbell.processes.policies import Policy, check_actions, choose_all, read_policy
+from gaussbell.processes.policies import Policy, check_actions, choose_all, is_noisy, read_policy
 
 ENDINGS = ("end", "restart")
 TESTED_EPISODES, TESTED_STEPS = 2, 20
@@ -95,6 +101,7 @@ class GymnasiumEnvironment:
         self.width = len(self._observe(env.reset(seed=0)[0]))
         self._state = state_access(env)
         self.low, self.high = self._box(space, low, high)
+        self._box_given = low is not None
 
     def __repr__(self) -> str:
         how = "states from a box" if self.low is not None else "states visited"
@@ -112,6 +119,16 @@ class GymnasiumEnvironment:
     def can_set_state(self) -> bool:
         """Can the state be set?"""
         return self._state is not None
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """Do evaluations start all over a box of states? Only where one was given."""
+        return self._box_given
+
+    @property
+    def time_limit(self) -> int | None:
+        """After how many steps Gymnasium's TimeLimit truncates an episode, if it does."""
+        return time_limit(self._envs[0])
 
     @property
     def nominal_start(self) -> None:
@@ -254,41 +271,61 @@ class GymnasiumEnvironment:
         policy: Policy,
         *,
         episodes: int,
-        length: int,
+        length: int | None = None,
         key: PRNGKeyArray | int = 0,
         start: Any = None,
+        past_limit: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
     ) -> Log:
-        """Whole episodes of a policy, each until the environment ends it or for `length` steps.
+        """Whole episodes of a policy from `reset`, each until the environment ends it or for `length` steps.
+
+        Copies of the environment run side by side, and one whose episode is over begins the next.
 
         Args:
             start: States to begin with, where the state can be set.
+            past_limit: Whether to go on where only a time limit has passed: the process itself has none.
+            on_progress: Called with the steps so far; if it answers True the episodes are cut there.
         """
         policy = read_policy(policy, self.width, self.actions)
-        rng, key = host_rng(key), as_key(key)
+        rng, steps_key = host_rng(key), as_key(key)
+        seeds = rng.integers(2**31, size=read_count("episodes", episodes, 1))
         start = None if start is None or self._state is None else self._read_states(start)
-        rows: list[tuple[Any, ...]] = []
-        for first in range(0, episodes, len(self._envs)):
-            numbers = np.arange(first, min(first + len(self._envs), episodes))
-            seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
-            if start is not None and self._state is not None:
-                for k, number in enumerate(numbers):
-                    seen[k] = self._observe(self._state(self._envs[k], start[number]))
-            going = np.arange(len(numbers))
-            for step in range(length):
-                action = self._act(policy, seen, jax.random.fold_in(jax.random.fold_in(key, first), step))
-                over = np.zeros(len(numbers), bool)
-                for k in going:
-                    before, result = seen[k].copy(), self._envs[k].step(self._legal(action[k]))
-                    seen[k] = self._observe(result[0])
-                    rows.append((before, action[k], float(result[1]), seen[k].copy(), result[2], numbers[k]))
-                    over[k] = result[2] or result[3]
-                going = going[~over[going]]
-                if not len(going):
-                    break
-        columns = [np.array(column) for column in zip(*rows, strict=True)]
-        order = np.argsort(columns[5], kind="stable")
-        state, action, reward, reached, ended, episode = (column[order] for column in columns)
+        seen = np.zeros((len(self._envs), self.width))
+        number, age = np.full(len(self._envs), -1), np.zeros(len(self._envs), int)
+        parts: list[list[tuple[Any, ...]]] = [[] for _ in range(episodes)]
+        begun = taken = 0
+        while True:
+            for k in np.flatnonzero(number < 0)[: episodes - begun]:
+                observation, _ = self._envs[k].reset(seed=int(seeds[begun]))
+                if start is not None and self._state is not None:
+                    observation = self._state(self._envs[k], start[begun])
+                seen[k], number[k], age[k], begun = self._observe(observation), begun, 0, begun + 1
+            going = np.flatnonzero(number >= 0)
+            if not len(going) or (taken and on_progress is not None and on_progress(taken)):
+                break
+            now = jax.random.fold_in(steps_key, taken) if is_noisy(policy) else steps_key
+            action = self._act(policy, seen, now)
+            for k in going:
+                result = self._envs[k].step(self._legal(action[k]))
+                reached, age[k] = self._observe(result[0]), age[k] + 1
+                limited = self.time_limit is not None and age[k] >= self.time_limit
+                truncated = result[3] and not (past_limit and limited)
+                parts[number[k]].append((seen[k].copy(), action[k], float(result[1]), reached, result[2]))
+                seen[k] = reached
+                if result[2] or truncated or (length is not None and age[k] >= length):
+                    number[k] = -1
+            taken += len(going)
+        rows = [row for part in parts for row in part]
+        if not rows:
+            raise ValueError(f"episodes: those of {self._name} were stopped before their first step.")
+        state, action, reward, reached, ended = (np.array(column) for column in zip(*rows, strict=True))
+        episode = np.repeat(np.arange(episodes), [len(part) for part in parts])
         return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
+
+    def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
+        """What is observed at the beginning of `count` episodes; no step is taken."""
+        env, seeds = self._envs[0], host_rng(key).integers(2**31, size=count)
+        return np.stack([self._observe(env.reset(seed=int(seed))[0]) for seed in seeds])
 
     def _read_states(self, state: Any) -> np.ndarray:
         state, wanted = read_concrete("state", state), len(state_of(self._envs[0]))

@@ -1,6 +1,7 @@
 """What a simulator is: all that sampling, Monte-Carlo estimates and policy iteration ask for."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -43,6 +44,8 @@ class Simulator(Protocol):
         nominal_start: The state that episodes start from, or around; None where it is not known.
         ending: "end" if termination ends the process, "restart" if it goes on from a start.
         task: What an episode is worth and when the problem counts as solved, if that is known.
+        starts_anywhere: Do evaluations start all over the box, or with the starts of episodes?
+        time_limit: After how many steps an episode is truncated, though the process would go on.
     """
 
     @property
@@ -75,6 +78,12 @@ class Simulator(Protocol):
     @property
     def task(self) -> Task | None: ...
 
+    @property
+    def starts_anywhere(self) -> bool: ...
+
+    @property
+    def time_limit(self) -> int | None: ...
+
     def sample_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> Any:
         """States drawn uniformly from the box."""
         ...
@@ -93,8 +102,18 @@ class Simulator(Protocol):
         length: int,
         key: PRNGKeyArray | int = 0,
         start: Any = None,
+        past_limit: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
     ) -> Log:
-        """Whole episodes, from the environment's own starts unless others are given."""
+        """Whole episodes, from the environment's own starts unless others are given.
+
+        `past_limit` says to go on past a time limit; `on_progress` is told the steps so far, and cuts the
+        episodes if it answers True.
+        """
+        ...
+
+    def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
+        """The states that `count` episodes start in."""
         ...
 
     def log(self, policy: Policy, count: int, *, key: PRNGKeyArray | int = 0, explore: float = 0.0) -> Log:

@@ -58,6 +58,15 @@ def state_access(env: Any) -> Callable[[Any, np.ndarray], Any] | None:
     return None
 
 
+def time_limit(env: Any) -> int | None:
+    """The number of steps of the TimeLimit wrapper around an environment, if it has one."""
+    while env is not env.unwrapped:
+        if type(env).__name__ == "TimeLimit":
+            return env.spec.max_episode_steps
+        env = env.env
+    return None
+
+
 def from_table(env: Any, table: dict, discount: float, ending: str) -> FiniteMDP:
     """The process of a toy-text environment: P[s][a] lists (probability, next state, reward, terminated)."""
     rows = [

@@ -1,10 +1,11 @@
 """The value of a policy: from transitions or a model, from a simulator, from the log of another policy."""
 
 from gaussbell.evaluation.from_data import evaluate, linearise, msbe
-from gaussbell.evaluation.from_simulator import PolicyEvaluation, evaluate_policy
+from gaussbell.evaluation.from_simulator import EvaluationInterrupted, PolicyEvaluation, evaluate_policy
 from gaussbell.evaluation.off_policy import OfflineEvaluation, evaluate_offline
 
 __all__ = [
+    "EvaluationInterrupted",
     "OfflineEvaluation",
     "PolicyEvaluation",
     "evaluate",

@@ -1,6 +1,8 @@
 """The value of a policy from a simulator, in one call: which n_step, and how good is it."""
 
 import dataclasses
+import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,45 +11,50 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from gaussbell.data.horizons import LambdaReturn, read_horizons
+from gaussbell.data.horizons import LambdaReturn
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.assessment import Reference, judge
 from gaussbell.diagnostics.checks import check
-from gaussbell.diagnostics.held_out import TAIL, HeldOutPaths, error_at
-from gaussbell.environments.simulator import Simulator, is_random, read_simulator
+from gaussbell.environments.simulator import Simulator, read_simulator
+from gaussbell.evaluation.experience import BoxExperience, EpisodeExperience, StartValue
 from gaussbell.evaluation.from_data import pose
 from gaussbell.networks import features as input_features
 from gaussbell.networks.mlp import MLP
 from gaussbell.networks.value_function import FeatureNetwork
-from gaussbell.numerics.arguments import as_key, read_count
+from gaussbell.numerics.arguments import as_key, check_positive, read_count
 from gaussbell.numerics.precision import in_double
 from gaussbell.optimise.solution import Solution
 from gaussbell.optimise.solve import Progress, Solving
 from gaussbell.optimise.solvers import LevenbergMarquardt, Solver
 from gaussbell.processes.policies import Policy, is_noisy
-from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.monte_carlo import look_ahead as simulate_ahead
-from gaussbell.simulation.sampling import sample_transitions
 
+BOX_BUDGET, EPISODE_BUDGET = 1_000_000, 100_000
+"""Simulated steps by default: of compiled environments, and of those on the host."""
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """What n_step="auto" tries."""
+EPISODE_LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000)
+"""The same along episodes, where one n_step costs as much as another and what counts is their noise."""
+SEARCHED = 2000
+"""Transitions of each fit of the search, where those of the last one cost no simulation."""
 FEWEST_SAMPLES = 20
-CHECKED_STATES = (256, 1024)
-"""Held-out paths, at least and at most: as many as the budget itself would pay for, within these bounds."""
-LONGEST_TAIL = 0.01
-"""No paths are tried that are so long that less than this share of the discount is left."""
 MIDDLE = 0.2
 """The first n_step that is tried, as a share of 1 / (1 - discount)."""
 CLEARLY_WORSE = 1.3
+"""A ratio of errors that ends the search on one side."""
+NOISILY_WORSE = 1.1
+"""The same where the errors hold the noise of returns too."""
 PATIENCE = 200
 """Solver steps without progress after which a fit ends."""
-NOISY_SUCCESSORS = 8
-FIRST_STEPS = 100
-"""Solver steps for each n_step that is tried; the most promising fit goes on."""
+FIRST_STEPS, FIRST_EPISODE_STEPS = 100, 40
+"""Solver steps for each n_step that is tried, in the box and along episodes; the most promising goes on."""
+STATES = ("box", "visited")
+
+Experience = BoxExperience | EpisodeExperience
 
 
 class Candidate(NamedTuple):
-    """One n_step that was tried, with the held-out estimate of the value's error."""
+    """One n_step that was tried, with the error that validation found."""
 
     n_step: int
     num_transitions: int
@@ -57,9 +64,10 @@ class Candidate(NamedTuple):
 class PolicyEvaluation(Solution):
     """The solution of `evaluate_policy`, with what it cost and how far to trust it.
 
-    `value_error` estimates the root mean squared error of the value over the environment's box (or the states
-    that were asked for), from fresh paths that no fit has seen, and `relative_error` is that divided by the
-    standard deviation of the value there: 1 is no better than a constant. `n_step` is that of the
+    `value_error` estimates the root mean squared error of the value over the states that `assessment.over`
+    names, by returns that no fit has seen, and `relative_error` is that divided by the standard deviation of
+    the value there: 1 is no better than a constant. `start` has the mean value over the environment's
+    starts with its confidence interval, and the Monte-Carlo estimate beside it. `n_step` is that of the
     transitions, `tried` lists all that were tried, `transitions` are those of the fit, and `simulated` counts
     every step of the simulator, the ones for the choice and for the estimate included.
     """
@@ -69,6 +77,7 @@ class PolicyEvaluation(Solution):
     transitions: Transitions
     simulated: int = eqx.field(static=True)
     ahead: Callable[[Any, Any, int], Any] = eqx.field(static=True)
+    start: StartValue | None = eqx.field(static=True, default=None)
 
     @property
     def value_error(self) -> float:
@@ -80,10 +89,16 @@ class PolicyEvaluation(Solution):
         """The error in standard deviations of the value: 1 is no better than a constant."""
         return self.assessment.relative_error
 
+    @property
+    def start_value(self) -> float | None:
+        """The mean value over the environment's starts; `start` has its interval."""
+        return None if self.start is None else self.start.value
+
     def __str__(self) -> str:
+        start = "" if self.start is None else f" {self.start}"
         return (
             f"{self.status} with n_step {self.n_step}, {self.simulated:,} simulated steps in all. "
-            f"{self.status.value} Assessment: {self.assessment}"
+            f"{self.status.value}{start} Assessment: {self.assessment}"
         )
 
     def value(self, state: Any, *, look_ahead: int = 0) -> Float[Array, " N"]:
@@ -94,7 +109,17 @@ class PolicyEvaluation(Solution):
         """How the evaluation went, as plain data."""
         n_step = self.n_step if isinstance(self.n_step, int) else repr(self.n_step)
         tried = [candidate._asdict() for candidate in self.tried]
-        return super().to_dict() | {"n_step": n_step, "tried": tried, "simulated": self.simulated}
+        start = None if self.start is None else self.start._asdict()
+        found = {"n_step": n_step, "tried": tried, "simulated": self.simulated, "start": start}
+        return super().to_dict() | found
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """Raised when Ctrl-C stops `evaluate_policy`; `solution` is the best fit so far, if there is one."""
+
+    def __init__(self, solution: Solution | None):
+        self.solution = solution
+        super().__init__("interrupted while simulating" if solution is None else str(solution))
 
 
 @in_double
@@ -103,101 +128,145 @@ def evaluate_policy(
     policy: Policy,
     network: Any = None,
     *,
-    budget: int = 200_000,
+    budget: int | None = None,
     n_step: int | LambdaReturn | str = "auto",
     key: PRNGKeyArray | int = 0,
     q: bool = False,
     successors: int | None = None,
-    states: Callable[[int, Any], Any] | None = None,
+    states: str | Callable[[int, Any], Any] | None = None,
     solver: Solver | None = None,
     max_steps: int = 200,
     max_transitions: int = 8000,
+    timeout: float | None = None,
+    progress: bool | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> PolicyEvaluation:
-    """The value of `policy` in a simulator: choose n_step, sample, fit, and estimate the error.
+    """The value of `policy` in a simulator: simulate, choose n_step, fit, and estimate the error.
 
-    Transitions of one step make a small residual and a bad value; too long an n_step leaves too few samples
-    in the budget. With `n_step="auto"` a few are tried, each with the same budget, and the one whose value
-    has the smallest *long-horizon* residual on fresh states wins:
+    Transitions of one step make a small residual and a bad value, and noise biases them; too long an n_step
+    has too much noise, or leaves too few samples in the budget. With `n_step="auto"` a few are tried, and
+    the one whose value is nearest to *returns* that no fit has seen wins.
 
-        value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h)
+    Where evaluations start with episodes ("visited": by default every Gymnasium environment), whole episodes
+    are played from its own starts. Transitions are drawn over all steps of some of them; others validate, and
+    the rest give the error that is returned, over visited states and with the noise of returns subtracted
+    (`diagnostics.held_out.HeldOutEpisodes`). Truncation never ends the process: held-out episodes go on past
+    Gymnasium's time limit until their returns are nearly whole.
 
-    with h so large that discount^h is a tenth. That is an error of the value itself, not of one step. It also
-    validates a fit while it runs, and fresh paths, used for nothing else, give the error that is returned.
-    If the process is stochastic, pairs of independent paths keep the noise out of the mean square.
+    Where they start all over a box ("box": our environments, and Gymnasium's with a box given to
+    `from_gymnasium`), fresh paths with a tenth of the discount left measure the value,
+
+        value_error = rms(f(s) - R_h - discount^h f(s_h)) / (1 - discount^h),
+
+    in pairs where the process is stochastic, which keep the noise out of the mean square.
 
     Args:
-        network: By default two layers of 20 units behind `env.features(policy)`; a plain MLP as wide as a
-            state gets the scaled state.
-        budget: How many simulated steps the fit may use (the search uses as many for each n_step it tries;
-            `.simulated` counts all).
+        network: By default two layers of 20 units behind features; a plain MLP as wide as a state gets the
+            scaled or standardised state.
+        budget: The most steps to simulate in all, checks included: by default a million in the box of a
+            compiled environment, 100,000 in episodes.
         n_step: To fix it instead.
         q: For Q-factors.
-        successors: How many paths each transition averages, by default 1, or 8 if env or policy are
-            stochastic and states can be drawn.
-        states: A function of a number and a key to as many states, to start transitions and paths elsewhere
-            than uniformly in the box (`monte_carlo.mixed_states` makes one).
+        successors: How many paths each transition averages in the box, by default 1, or 8 if env or policy
+            are stochastic.
+        states: "box", "visited", or a function of a number and a key to as many states to start paths from
+            (`monte_carlo.mixed_states` makes one).
         solver: By default LevenbergMarquardt().
         max_steps: Of the solver: the fit stops earlier where validation says so.
         max_transitions: Of a fit: more cost time, and add little unless the value is rugged.
+        timeout: Seconds after which simulation and fits end, with the best so far.
+        progress: Whether to tell what goes on, by default where the error stream is a terminal.
+        on_progress: Called with every fit's Progress.
 
     Example:
         >>> import gaussbell as gb
         >>> pendulum = gb.environments.Pendulum(discount=0.9)
         >>> network = gb.MLP((2, 10, 1))
-        >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, network, budget=2000, n_step=10)
+        >>> found = gb.evaluate_policy(pendulum, lambda s: -s[1:] / 8, network, budget=4000, n_step=10)
         >>> found.relative_error < 0.5
         True
     """
     env = read_simulator(env)
-    budget = read_count("budget", budget, 1)
+    if states is None:
+        states = STATES[0] if env.starts_anywhere else STATES[1]
+    if isinstance(states, str) and (states not in STATES or (states == "box" and env.low is None)):
+        raise ValueError(
+            f"states={states!r}: give 'visited', a function that draws states, or, where the environment has "
+            "a box of states, 'box'."
+        )
+    visited = states == "visited"
+    budget = read_count(
+        "budget", (EPISODE_BUDGET if visited else BOX_BUDGET) if budget is None else budget, 1
+    )
     max_transitions = read_count("max_transitions", max_transitions, 1)
     max_steps = read_count("max_steps", max_steps, 1)
-    noisy = is_random(env, policy)
-    if successors is None:
-        successors = NOISY_SUCCESSORS if noisy and (env.low is not None or states is not None) else 1
-    fit_key, check_key, final_key, network_key = jax.random.split(as_key(key), 4)
-    network = _behind_features(network, env, policy, q, network_key)
-    count = int(np.clip(budget // effective_horizon(env.discount, TAIL), *CHECKED_STATES))
-    validating, final = (
-        HeldOutPaths(env, policy, count, key=k, q=q, states=states) for k in (check_key, final_key)
-    )
-
-    def sample(candidate: Any) -> Transitions:
-        cost = int(read_horizons(candidate)[-1]) * successors
-        size = min(budget // cost, max_transitions)
-        if size < 1:
-            raise ValueError(
-                f"budget={budget}: one transition of {cost} simulated steps does not fit; give more."
+    if isinstance(n_step, str) and n_step != "auto":
+        raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
+    watch = _Watch(timeout, progress, budget)
+    data_key, network_key = jax.random.split(as_key(key))
+    fits: list[_Fit] = []
+    try:
+        if visited:
+            experience: Experience = EpisodeExperience(
+                env,
+                policy,
+                budget,
+                key=data_key,
+                q=q,
+                max_transitions=max_transitions,
+                on_progress=watch.simulated,
             )
-        state = None if states is None else states(size, fit_key)
-        return sample_transitions(
-            env, policy, size, key=fit_key, n_step=candidate, q=q, successors=successors, state=state
+        else:
+            experience = BoxExperience(
+                env,
+                policy,
+                budget,
+                key=data_key,
+                q=q,
+                successors=successors,
+                states=None if isinstance(states, str) else states,
+                max_transitions=max_transitions,
+                searching=isinstance(n_step, str),
+            )
+        network = _behind_features(network, env, policy, q, network_key, experience.features)
+
+        def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> _Fit:
+            data = experience.transitions(candidate, most)
+            fits.append(_Fit(candidate, data, network, solver, experience, watch, on_progress))
+            return fits[-1]
+
+        if isinstance(n_step, str):
+            _search(
+                fit,
+                fits,
+                experience,
+                env.discount,
+                min(max_steps, FIRST_EPISODE_STEPS if visited else FIRST_STEPS),
+            )
+        else:
+            fit(n_step)
+        best = min(fits, key=lambda fitted: fitted.error)
+        if visited and len(best.data) < experience.fits(best.n_step):
+            best = fit(best.n_step, best.solution.network)  # goes on with all transitions
+        best.go_on(max_steps)
+        solution = best.solution
+        checks = dataclasses.replace(
+            check(solution.network, best.data), double_sampling=experience.double_sampling
         )
-
-    def fit(candidate: Any) -> _Fit:
-        return _Fit(candidate, sample(candidate), network, solver, validating, on_progress)
-
-    if isinstance(n_step, str):
-        if n_step != "auto":
-            raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
-        fits = _search(fit, budget // successors, env.discount, min(max_steps, FIRST_STEPS))
-    else:
-        fits = [fit(n_step)]
-    best = min(fits, key=lambda fitted: fitted.error)
-    best.go_on(max_steps)
-    solution = best.solution
-    checks = dataclasses.replace(
-        check(solution.network, best.data), double_sampling=noisy and successors == 1
-    )
-    assessment = judge(
-        checks,
-        status=solution.status,
-        reference=Reference.SIMULATOR,
-        estimate=final.estimate(solution.network),
-        scorer=lambda inputs: error_at(solution.network, env, policy, inputs, key=check_key, q=q),
-    )
-    counts = [len(fitted.data) * int(read_horizons(fitted.n_step)[-1]) * successors for fitted in fits]
+        assessment = judge(
+            checks,
+            status=solution.status,
+            reference=Reference.SIMULATOR,
+            estimate=experience.estimate(solution.network),
+            scorer=lambda inputs: experience.error_at(solution.network, inputs),
+        )
+        start = experience.start_value(solution.network)
+    except KeyboardInterrupt as interrupt:
+        so_far = [fitted for fitted in fits if np.isfinite(fitted.error)]
+        known = min(so_far, key=lambda fitted: fitted.error).solution if so_far else None
+        raise EvaluationInterrupted(getattr(interrupt, "solution", known) or known) from None
+    finally:
+        watch.close()
     tried = [Candidate(fitted.n_step, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
         params=solution.params,
@@ -209,23 +278,68 @@ def evaluate_policy(
         n_step=best.n_step,
         tried=tuple(sorted(tried)) if len(tried) > 1 else tuple(tried),
         transitions=best.data,
-        simulated=sum(counts) + validating.cost + final.cost,
-        ahead=lambda network, state, n: simulate_ahead(network, env, policy, state, n, key=check_key),
+        simulated=experience.simulated,
+        ahead=lambda network, state, n: simulate_ahead(network, env, policy, state, n, key=data_key),
+        start=start,
     )
 
 
+class _Watch:
+    """Tells what goes on, and when the time is up."""
+
+    def __init__(self, timeout: float | None, progress: bool | None, budget: int):
+        if timeout is not None:
+            check_positive("timeout", timeout)
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._shown = sys.stderr.isatty() if progress is None else progress
+        self._budget, self._last = budget, 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Has the time run out?"""
+        return self._end is not None and time.monotonic() > self._end
+
+    def simulated(self, steps: int) -> bool:
+        """Tell how many steps were simulated; is the time up?"""
+        self._tell(f"{steps:,} of at most {self._budget:,} steps simulated")
+        return self.is_over
+
+    def fitted(self, n_step: Any, error: float) -> None:
+        """Tell how a fit does."""
+        self._tell(f"fitting transitions with n_step {n_step}, validation error {error:.4g}")
+
+    def _tell(self, text: str) -> None:
+        if self._shown and time.monotonic() - self._last > 0.2:
+            self._last = time.monotonic()
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave a clean line."""
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
 class _Fit:
-    """A fit that is validated by held-out paths, and that can go on later.
+    """A fit that is validated by returns, and that can go on later.
 
     Steps that lower the loss on the samples further may well raise the error of the value between them; where
     there are fewer samples than parameters they always do in the end.
     """
 
     def __init__(
-        self, n_step: Any, data: Transitions, network: Any, solver: Any, paths: HeldOutPaths, on_progress: Any
+        self,
+        n_step: Any,
+        data: Transitions,
+        network: Any,
+        solver: Any,
+        experience: Experience,
+        watch: _Watch,
+        on_progress: Any,
     ):
-        self.n_step, self.data, self._paths = n_step, data, paths
-        posed = pose(network, data, solver=solver or LevenbergMarquardt(), scale_output=True)
+        self.n_step, self.data = n_step, data
+        self._experience, self._watch = experience, watch
+        self.error = np.inf
+        posed = pose(network, self.data, solver=solver or LevenbergMarquardt(), scale_output=True)
         self._solving = Solving(
             posed.problem,
             posed.start,
@@ -233,14 +347,19 @@ class _Fit:
             tolerance=posed.tolerance,
             patience=PATIENCE,
             on_progress=on_progress,
-            validation=lambda network: paths.estimate(network).error,
+            validation=self._validate,
         )
-        self.error = np.inf
+
+    def _validate(self, network: Any) -> float:
+        error = self._experience.validation_error(network)
+        self.error = min(self.error, error)
+        self._watch.fitted(self.n_step, error)
+        return error
 
     def go_on(self, max_steps: int) -> None:
         """Take further steps, up to `max_steps` in all, as long as the validation error keeps falling."""
-        self._solving.run_to(max_steps)
-        self.error = self._paths.estimate(self.solution.network).error
+        self._solving.run_to(max_steps, stop=lambda: self._watch.is_over)
+        self.error = self._experience.validation_error(self.solution.network)
 
     @property
     def solution(self) -> Solution:
@@ -248,33 +367,41 @@ class _Fit:
         return self._solving.solution()
 
 
-def _search(fit: Callable[[int], _Fit], budget: int, discount: float, most: int) -> list[_Fit]:
-    """Try numbers of steps from the middle outwards, until the held-out error is clearly worse."""
+def _search(
+    fit: Callable[..., _Fit], fits: list[_Fit], experience: Experience, discount: float, most: int
+) -> None:
+    """Try numbers of steps from the middle outwards, until the validation error is clearly worse."""
+    along = isinstance(experience, EpisodeExperience)
+    rungs = EPISODE_LADDER if along else LADDER
     ladder = [
-        steps
-        for steps in LADDER
-        if steps == 1
-        or (budget // steps >= FEWEST_SAMPLES and steps <= effective_horizon(discount, LONGEST_TAIL))
+        n for n in rungs if n == 1 or (experience.fits(n) >= FEWEST_SAMPLES and n <= experience.longest)
     ]
-    middle = int(np.argmin([abs(np.log(steps * (1 - discount) / MIDDLE)) for steps in ladder]))
-    fits: list[_Fit] = []
+    middle = int(np.argmin([abs(np.log(n * (1 - discount) / MIDDLE)) for n in ladder]))
+    worse = NOISILY_WORSE if along and experience.noisy else CLEARLY_WORSE
     for side in (ladder[middle:], ladder[:middle][::-1]):
         for n in side:
-            fitted = fit(n)
+            if fits and experience.fits(n) < 1:
+                break  # the budget is spent
+            fitted = fit(n, most=SEARCHED) if along else fit(n)
             fitted.go_on(most)
-            fits.append(fitted)
-            if fitted.error > CLEARLY_WORSE * min(other.error for other in fits):
+            if fitted.error > worse * min(other.error for other in fits):
                 break
-    return fits
 
 
-def _behind_features(network: Any, env: Simulator, policy: Policy, q: bool, key: Any) -> Any:
+def _behind_features(
+    network: Any, env: Simulator, policy: Policy, q: bool, key: Any, standardised: Any
+) -> Any:
     """The network as it takes the environment's states: scaled, if it is a plain MLP of their width."""
+    inputs = env.width + (len(env.actions.low) if q else 0)
     if network is None:
-        made = env.features(None if is_noisy(policy) else policy, q=q)
-        inputs = env.width + (len(env.actions.low) if q else 0)
+        made = (
+            env.features(None if is_noisy(policy) else policy, q=q) if standardised is None else standardised
+        )
         width = inputs if made is None else input_features.width(made, inputs)
         inner = MLP((width, 20, 20, 1), key=key)
+        if standardised is not None:  # observations of many numbers: keep sums of them of order one
+            small = tuple(weight / np.sqrt(len(weight)) for weight in inner.weights)
+            inner = eqx.tree_at(lambda network: network.weights, inner, small)
         return inner if made is None else FeatureNetwork(made, inner)
-    scaling = env.scaling(q=q)
+    scaling = env.scaling(q=q) if standardised is None else standardised
     return FeatureNetwork(scaling, network) if type(network) is MLP and scaling is not None else network

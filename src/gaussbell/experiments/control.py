@@ -188,7 +188,7 @@ def _evaluate_q(cell: Cell) -> Data:
     fit = gb.evaluate_policy(
         env,
         policy,
-        budget=cell["samples"] * Q_N_STEP,
+        budget=3 * cell["samples"] * Q_N_STEP,  # checks included
         n_step=Q_N_STEP,
         key=seed,
         q=True,

@@ -82,7 +82,8 @@ def measure(cell: Cell) -> Data:
             car,
             car.along_velocity,
             network,
-            budget=samples * n_step,
+            budget=3 * samples * n_step,  # checks included
+            max_transitions=samples,
             n_step=n_step,
             key=data_key,
             max_steps=iterations,

@@ -34,6 +34,9 @@ PLAIN, FEATURED = "plain", "features"
 NETWORKS = {PLAIN: "(2, 20, 20, 1)", FEATURED: "(7, 20, 20, 1), features"}
 LAMBDA_ = 0.99
 LOOK_AHEAD = 50
+CHECKED, SEARCH = 3, 16
+"""Times what a fit may simulate: what an evaluation may in all, with n_step given and searched for."""
+MOST_TRANSITIONS = 8000
 LONG = 50
 """Paths from this length on are called long."""
 EVERY = 25
@@ -121,7 +124,9 @@ def _fit(car: Any, network: Any, cell: Cell) -> tuple[Any, dict[str, Any]]:
         car,
         car.along_velocity,
         network,
-        budget=cell.get("budget") or cell["samples"] * longest,
+        # The checks and, where it is searched for, other numbers of steps are paid for too.
+        budget=SEARCH * cell["budget"] if cell.get("budget") else CHECKED * cell["samples"] * longest,
+        max_transitions=cell.get("samples", MOST_TRANSITIONS),
         n_step=n_step,
         key=cell["seed"],
         max_steps=cell["max_steps"],

@@ -41,6 +41,31 @@ class Scale(eqx.Module):
         return to_unit_box(x, self.low, self.high)
 
 
+class Standardise(eqx.Module):
+    """Numbers less `centre`, in units of `unit`, cut off at ±`most` units: for inputs without bounds."""
+
+    centre: Float[np.ndarray, " d"]
+    unit: Float[np.ndarray, " d"]
+    most: float = eqx.field(static=True, default=8.0)
+
+    @staticmethod
+    def of(sample: Any) -> "Standardise":
+        """By the mean and the standard deviation of a sample (N, d); a constant number keeps its unit.
+
+        Example:
+            >>> import gaussbell as gb
+            >>> gb.features.Standardise.of([[1.0, 5.0], [3.0, 5.0]])([3.0, 5.0]).tolist()
+            [1.0, 0.0]
+        """
+        sample = np.asarray(sample, float)
+        unit = sample.std(axis=0)
+        varies = unit > 1e-9 * (1 + np.abs(sample).max(axis=0))
+        return Standardise(sample.mean(axis=0), np.where(varies, unit, 1.0))
+
+    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        return jnp.clip((jnp.asarray(x) - self.centre) / self.unit, -self.most, self.most)
+
+
 class Fourier(eqx.Module):
     """sin(pi k x) and cos(pi k x) of every number x, for k = 1 to `count`: give it scaled numbers."""
 

@@ -32,6 +32,7 @@ class Status(enum.Enum):
         "what the network, or the residual, returns there."
     )
     INTERRUPTED = "The solve was interrupted; the best parameters seen are returned."
+    OUT_OF_TIME = "The time ran out; the best parameters seen are returned. Allow more with timeout=..."
     EARLY_STOPPED = (
         "The error on held-out data stopped falling; the parameters with the smallest one are returned."
     )

@@ -1,5 +1,6 @@
 """The only loop: repeat a method's step until a reason to stop."""
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from gaussbell.optimise.solvers.solver import Solver, State, StepInfo
 
 CHUNK = 256
 """Compiled steps at most between two chances for Ctrl-C; the size of the buffer that holds their history."""
+
+LONGEST_CHUNK = 0.5
+"""Seconds after which compiled steps should hand over, so that Ctrl-C is heard soon."""
 
 PROGRESS_CALLS = 100
 """About how often progress is reported in a solve that uses all its steps."""
@@ -166,26 +170,37 @@ class Solving:
         return int(self._run.status) == Status.RUNNING.code
 
     @in_double
-    def run_to(self, max_steps: int) -> "Solving":
-        """Take steps until there are `max_steps` in all, or a reason to stop; Ctrl-C is heard on the way."""
-        chunk = CHUNK
+    def run_to(self, max_steps: int, *, stop: Callable[[], bool] | None = None) -> "Solving":
+        """Take steps until there are `max_steps` in all, or a reason to stop; Ctrl-C is heard on the way.
+
+        Args:
+            stop: Asked between compiled steps, every half second or so; True ends the solve as out of time.
+        """
+        most, chunk = CHUNK, 1
         if self._on_progress is not None:
-            chunk = min(chunk, max(1, max_steps // PROGRESS_CALLS))
-        if self._validated is not None:
-            chunk = STEPS_BETWEEN_VALIDATIONS
+            most = min(most, max(1, max_steps // PROGRESS_CALLS))
         try:
             while self.is_running and self.steps < max_steps:
-                stop_at = jnp.asarray(min(self.steps + chunk, max_steps), jnp.int32)
-                self._run = _advance(self._problem, self._solver, self._limits, self._run, stop_at)
-                self._collect()
+                stop_at = min(self.steps + chunk, max_steps)
+                if self._validated is not None:
+                    due = (self.steps // STEPS_BETWEEN_VALIDATIONS + 1) * STEPS_BETWEEN_VALIDATIONS
+                    stop_at = min(stop_at, due)
+                started = time.perf_counter()
+                limit = jnp.asarray(stop_at, jnp.int32)
+                self._run = _advance(self._problem, self._solver, self._limits, self._run, limit)
+                self._collect(validating=stop_at % STEPS_BETWEEN_VALIDATIONS == 0 or stop_at == max_steps)
+                quick = time.perf_counter() - started < LONGEST_CHUNK / 2
+                chunk = min(most, 2 * chunk) if quick else max(1, chunk // 2)
                 if self._on_progress is not None:
                     loss, best = float(self._logs[-1][-1, 0]), float(self._run.best_loss)
                     self._on_progress(Progress(self.steps, max_steps, loss, best))
+                if stop is not None and self.is_running and stop():
+                    self._run = _with_status(self._run, Status.OUT_OF_TIME)
         except KeyboardInterrupt:
             raise SolveInterrupted(self.solution(Status.INTERRUPTED)) from None
         return self
 
-    def _collect(self) -> None:
+    def _collect(self, *, validating: bool) -> None:
         """Take what the last chunk saw off the run, and judge how it ended."""
         run = self._run
         seen = int(run.step) - int(run.since)
@@ -195,7 +210,9 @@ class Solving:
         run = eqx.tree_at(lambda run: run.since, run, run.step)
         if int(run.status) == Status.STATIONARY.code and run.state.linearisation is not None:
             run = _compiled_name_vanishing(run)
-        self._run = run if self._validated is None else self._validated.validate(run)
+        if self._validated is not None and (validating or int(run.status) != Status.RUNNING.code):
+            run = self._validated.validate(run)
+        self._run = run
 
     @in_double
     def solution(self, status: Status | None = None) -> Solution:
@@ -232,13 +249,17 @@ class _Validated:
             self._smallest, self._x, self._loss = error, run.best_x, run.best_loss
         if self._since < VALIDATION_PATIENCE or int(run.status) != Status.RUNNING.code:
             return run
-        return eqx.tree_at(lambda run: run.status, run, jnp.asarray(Status.EARLY_STOPPED.code, jnp.int32))
+        return _with_status(run, Status.EARLY_STOPPED)
 
     def best(self, run: Run) -> Run:
         """The run with the parameters of the smallest validation error as its best, if there was any."""
         if self._x is None:
             return run
         return eqx.tree_at(lambda run: (run.best_x, run.best_loss), run, (self._x, self._loss))
+
+
+def _with_status(run: Run, status: Status) -> Run:
+    return eqx.tree_at(lambda run: run.status, run, jnp.asarray(status.code, jnp.int32))
 
 
 def _read(problem: LeastSquaresProblem, solver: Any, x: Any, tolerance: Any, patience: Any):

@@ -47,7 +47,9 @@ class DiscreteActions(eqx.Module):
 
     def contains(self, action: Shaped[Array, "*batch"]) -> Bool[Array, "*batch"]:
         """Which of a batch of actions are legal?"""
-        return (action == jnp.floor(action)) & (action >= 0) & (action < self.count)
+        host = jnp if isinstance(action, jax.Array) else np  # NumPy's numbers are asked for at every step
+        action = host.asarray(action)
+        return (action == host.floor(action)) & (action >= 0) & (action < self.count)
 
 
 class BoxActions(eqx.Module):
@@ -79,9 +81,9 @@ class BoxActions(eqx.Module):
     @in_double
     def contains(self, action: Float[Array, "*batch k"]) -> Bool[Array, "*batch"]:
         """Which of a batch of actions are legal?"""
-        action = jnp.asarray(action)
+        taken: Any = action if isinstance(action, jax.Array) else np.asarray(action)
         slack = 1e-6 * (self.high - self.low)  # single precision may round the bounds themselves
-        return ((action >= self.low - slack) & (action <= self.high + slack)).all(axis=-1)
+        return ((taken >= self.low - slack) & (taken <= self.high + slack)).all(axis=-1)
 
 
 Actions = DiscreteActions | BoxActions

@@ -8,6 +8,7 @@ numbers of 32 bits that `numpy.random.default_rng` and `jax.random` both take.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,19 +48,58 @@ class HostFunction:
 
 
 class Predict:
-    """The deterministic `predict` of a Stable-Baselines3 model, or of anything that has one like it."""
+    """The `predict` of a Stable-Baselines3 model, or of anything that has one like it, on batches of states.
 
-    def __init__(self, model: Any):
-        self.model = model
+    Observations are normalised as in training where the model knows its VecNormalize.
+    """
+
+    def __init__(self, model: Any, deterministic: bool, normalise: Callable[[Any], Any] | None):
+        self.model, self.deterministic, self.normalise = model, deterministic, normalise
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Predict) and self.model is other.model
+        if not isinstance(other, Predict) or self.model is not other.model:
+            return False
+        return (self.deterministic, self.normalise) == (other.deterministic, other.normalise)
 
     def __hash__(self) -> int:
-        return hash(id(self.model))
+        return hash((id(self.model), self.deterministic))
 
-    def __call__(self, states: np.ndarray) -> Any:
-        return self.model.predict(states.astype(np.float32), deterministic=True)[0]
+    def __call__(self, states: np.ndarray, keys: np.ndarray | None = None) -> Any:
+        with contextlib.nullcontext() if keys is None else seeded_torch(keys):
+            return self.model.predict(self._seen(states), deterministic=self.deterministic)[0]
+
+    def log_prob(self, states: np.ndarray, actions: Any) -> np.ndarray:
+        """The log-probability (or its density) of actions in states, by the model's own distribution."""
+        import torch  # noqa: PLC0415 # type: ignore[import-not-found] - the model's own library
+
+        policy = self.model.policy
+        with torch.no_grad():
+            seen = policy.obs_to_tensor(self._seen(np.asarray(states, float)))[0]
+            if callable(getattr(policy, "get_distribution", None)):
+                taken = torch.as_tensor(np.asarray(actions), device=seen.device)
+                return policy.get_distribution(seen).log_prob(taken).cpu().numpy()
+            if not callable(getattr(getattr(policy, "actor", None), "get_action_dist_params", None)):
+                raise ValueError("policy: this model has no distribution of actions to ask.")
+            mean, deviation, more = policy.actor.get_action_dist_params(seen)
+            drawn = policy.actor.action_dist.proba_distribution(mean, deviation, **more)
+            taken = policy.scale_action(np.asarray(actions, np.float32))
+            return drawn.log_prob(torch.as_tensor(taken, device=seen.device)).cpu().numpy()
+
+    def _seen(self, states: np.ndarray) -> np.ndarray:
+        seen = states.astype(np.float32)
+        return seen if self.normalise is None else np.asarray(self.normalise(seen), np.float32)
+
+
+@contextlib.contextmanager
+def seeded_torch(keys: np.ndarray) -> Iterator[None]:
+    """Torch's random numbers follow from `keys` in here, and are outside as if nothing had happened."""
+    torch = sys.modules.get("torch")
+    if torch is None:  # what the model draws from is its own affair
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.default_rng(keys.ravel()).integers(2**31)))
+        yield
 
 
 class OnHost(eqx.Module):
@@ -86,6 +126,12 @@ class OnHost(eqx.Module):
         """The actions in a batch of states, without a compiled program in between."""
         given = self.function(states) if keys is None else self.function(states, keys)
         return _as_actions(given, len(states), self.shape or ())
+
+    def log_prob(self, states: Any, actions: Any) -> np.ndarray:
+        """The log-probability of actions in states, where the function can tell."""
+        if not isinstance(self.function, Predict):
+            raise ValueError("policy: a function has no log_prob; wrap a model by from_stable_baselines.")
+        return self.function.log_prob(np.asarray(states, float), actions)
 
 
 def _as_actions(given: Any, count: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -161,15 +207,29 @@ def on_host(function: Callable[[np.ndarray], Any], width: int | None = None) -> 
     return OnHost(HostFunction(function), None if width is None else (width,))
 
 
-def from_stable_baselines(model: Any) -> OnHost:
-    """The deterministic policy of a trained Stable-Baselines3 model, or of anything with its `predict`.
+def from_stable_baselines(model: Any, *, deterministic: bool = True, normalise: Any = None) -> OnHost:
+    """The policy of a trained Stable-Baselines3 model, or of anything with its `predict`.
 
     policy = gaussbell.policies.from_stable_baselines(PPO.load("model"))
+
+    A whole batch of states is one call of `predict`. `policy.log_prob(states, actions)` asks the model's own
+    distribution.
+
+    Args:
+        deterministic: Whether actions are the model's most likely ones, or drawn from its distribution.
+        normalise: The VecNormalize of the model's training, or a function of a batch of observations; by
+            default the one that the model itself knows (`model.get_vec_normalize_env()`), if any.
     """
     if not callable(getattr(model, "predict", None)):
         raise ValueError(f"model={model!r}: give an object with Stable-Baselines3's `predict`.")
+    if normalise is None:
+        normalise = getattr(model, "get_vec_normalize_env", lambda: None)()
+    normalise = getattr(normalise, "normalize_obs", normalise)
+    if normalise is not None and not callable(normalise):
+        raise ValueError(f"normalise={normalise!r}: give a VecNormalize or a function of observations.")
     space = getattr(model, "action_space", None)
-    return OnHost(Predict(model), None if space is None else tuple(space.shape))
+    function = Predict(model, deterministic, normalise)
+    return OnHost(function, None if space is None else tuple(space.shape), not deterministic)
 
 
 class Constant(eqx.Module):

@@ -13,6 +13,7 @@ from gaussbell.environments.simulator import Simulator, read_simulator
 from gaussbell.numerics.arguments import as_key, host_rng, read_count, read_numbers
 from gaussbell.numerics.precision import in_double, is_traced, on_host
 from gaussbell.processes.policies import Policy, choose_all, read_policy
+from gaussbell.simulation.episodes import visit
 
 
 @in_double
@@ -35,8 +36,8 @@ def sample_transitions(
     value; over n steps the discount is smaller by a power of n, and so is this factor. The price is n times
     the simulation. Since the policy itself is simulated, no correction is needed.
 
-    Where there is no box to draw states from, the policy is run from the environment's own starts, and
-    transitions are drawn from the states that it visits.
+    Where there is no box to draw states from, whole episodes are played from the environment's own starts,
+    and transitions are drawn from all their states.
 
     Args:
         n_step: A whole number or a LambdaReturn.
@@ -100,17 +101,21 @@ def _visited(
     env: Simulator, policy: Policy, n: int, n_step: Any, q: bool, successors: int, key: Any
 ) -> Transitions:
     """Transitions from states that the policy itself visits, drawn without replacement."""
-    if isinstance(n_step, LambdaReturn) or successors != 1:
+    if successors != 1 or (q and isinstance(n_step, LambdaReturn)):
         raise ValueError(
-            "n_step, successors: without a box of states transitions lie along episodes, one successor "
-            "each; give a whole number n_step and successors=1, or from_gymnasium(..., low=..., high=...) "
-            "where the state can be set."
+            "successors, n_step: without a box of states transitions lie along episodes, with one successor; "
+            "give successors=1 and, for Q-factors, a whole number n_step, or from_gymnasium(..., low=..., "
+            "high=...) where the state can be set."
         )
-    horizon = int(read_horizons(n_step)[0])
-    log = env.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon) if q else 0.0)
-    chosen = {"policy": policy, "key": key} if q else {}
-    data = log.transitions(discount=env.discount, n_step=horizon, **chosen)
-    return data.take(np.sort(host_rng(key).choice(len(data), n, replace=False)))
+    key, rng = as_key(key), host_rng(key)
+    if q:
+        horizon = int(read_horizons(n_step)[0])
+        log = env.log(policy, max(n + horizon, 2 * n), key=key, explore=1 / (2 * horizon))
+        chosen: dict[str, Any] = {"policy": policy, "key": key}
+    else:
+        log, chosen = visit(env, policy, n, key=key), {}
+    rows = np.sort(rng.choice(len(log), n, replace=False))
+    return log.transitions(discount=env.discount, n_step=n_step, rows=rows, **chosen)
 
 
 def _by_state(paths: Float[Array, "H NM *d"], n: int, terms: int) -> Float[Array, "N terms *d"]:
