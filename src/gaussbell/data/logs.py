@@ -36,6 +36,7 @@ class Log(eqx.Module):
             `episode` (N,), the number of each step's episode; by default an episode ends where a step is
             terminated or truncated.
         actions: The set of legal actions, if it is known.
+        seed: (N,), what each step's episode was reset with, where a simulator can play it again.
 
     Example:
         >>> import gaussbell as gb
@@ -52,6 +53,7 @@ class Log(eqx.Module):
     truncated: Bool[np.ndarray, " N"]
     episode: Int[np.ndarray, " N"]
     actions: Actions | None
+    seed: Int[np.ndarray, " N"] | None
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Log(eqx.Module):
         truncated: Any = False,
         episode: Any = None,
         actions: Actions | None = None,
+        seed: Any = None,
     ):
         if not isinstance(actions, Actions | None):
             raise ValueError(
@@ -70,6 +73,7 @@ class Log(eqx.Module):
                 "high)."
             )
         self.actions = actions
+        self.seed = None if seed is None else np.asarray(seed)
         self.state = read_concrete("state", state)
         count = len(self.state)
         if self.state.ndim != 2 or self.state.size == 0:
@@ -107,7 +111,9 @@ class Log(eqx.Module):
         joined = {name: np.concatenate([getattr(log, name) for log in logs]) for name in fields}
         offsets = np.cumsum([0, *(int(log.episode.max()) + 1 for log in logs[:-1])])
         episode = np.concatenate([log.episode + offset for log, offset in zip(logs, offsets, strict=True)])
-        return Log(**joined, episode=episode, actions=logs[0].actions)
+        seeds = [log.seed for log in logs if log.seed is not None]
+        seed = np.concatenate(seeds) if len(seeds) == len(logs) else None
+        return Log(**joined, episode=episode, actions=logs[0].actions, seed=seed)
 
     def to_frame(self) -> Any:
         """The log as a pandas DataFrame, a row a step, with the columns that `datasets.from_frame` reads.
@@ -128,6 +134,12 @@ class Log(eqx.Module):
         """The log as a table: one array a column, vectors as numbered columns."""
         fields = ("state", "action", "reward", "next_state", "terminated", "truncated", "episode")
         return as_columns({name: getattr(self, name) for name in fields})
+
+    @property
+    def age(self) -> Int[np.ndarray, " N"]:
+        """How many steps of its episode come before each step."""
+        first, rows = np.append(True, self.episode[1:] != self.episode[:-1]), np.arange(len(self))
+        return rows - np.maximum.accumulate(np.where(first, rows, 0))
 
     @property
     def starts(self) -> Float[np.ndarray, "E d"]:

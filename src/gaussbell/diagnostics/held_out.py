@@ -16,7 +16,7 @@ from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import as_key
 from gaussbell.processes.actions import BoxActions
 from gaussbell.processes.policies import Policy
-from gaussbell.simulation.episodes import ages, discounted_ahead
+from gaussbell.simulation.episodes import discounted_ahead
 from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.sampling import sample_transitions
 
@@ -29,6 +29,12 @@ SHORT_RETURNS = (
     "Episodes are cut before their returns are whole, so the error is known at {share:.0%} of the visited "
     "states only. Raise the environment's own time limit, or take a smaller discount."
 )
+NOT_REPEATED = (
+    "Returns are noisy and no state could be continued twice, so noise and error cannot be told apart: the "
+    "interval reaches from one to the other."
+)
+SMALLEST_SPREAD = 1e-3
+"""Of the variance of returns, where noise makes up all of it."""
 NEIGHBOURS_ASKED = 32
 TINY = 1e-12
 NOISY_PATHS = 128
@@ -38,7 +44,8 @@ NOISY_PATHS = 128
 class ErrorEstimate(NamedTuple):
     """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread.
 
-    `over` names the states, and `caveat` says why it may miss an error, if there is a reason.
+    `over` names the states, and `caveat` says why it may miss an error, if there is a reason. `square` and
+    `deviation` are the mean square and its standard error.
     """
 
     error: float
@@ -47,26 +54,35 @@ class ErrorEstimate(NamedTuple):
     spread: float
     over: str
     caveat: str | None = None
+    square: float = np.nan
+    deviation: float = np.nan
 
 
 def error_estimate(
-    squares: np.ndarray, spread: float, over: str, caveat: str | None = None, clusters: Any = None
+    squares: np.ndarray,
+    spread: float,
+    over: str,
+    caveat: str | None = None,
+    clusters: Any = None,
+    more: float = 0.0,
 ) -> ErrorEstimate:
     """The root of the mean of `squares`, which may be negative where noise was subtracted from them.
 
     Args:
         clusters: Which of them belong together (the number of an episode each), by default none do.
+        more: A further standard error of the mean, independent of theirs.
     """
     mean, count = float(squares.mean()), len(squares)
-    sums = squares - mean if clusters is None else np.bincount(clusters, squares - mean)
-    groups = count if clusters is None else len(np.unique(clusters))
-    scale = np.sqrt(groups / (groups - 1)) / count if groups > 1 else np.inf
-    deviation = float(np.linalg.norm(sums) * scale) if groups > 1 else np.inf
+    numbers = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    groups = int(numbers.max()) + 1
+    sums = np.bincount(numbers, squares - mean)
+    deviation = float(np.linalg.norm(sums) * np.sqrt(groups / (groups - 1)) / count) if groups > 1 else np.inf
+    deviation = float(np.hypot(deviation, more))
     # What noise hides is not zero: no error below its own standard error is claimed.
     least = min(deviation, abs(mean)) if mean < 0 else 0.0
     bounds = max(mean, least), mean - QUANTILE * deviation, mean + QUANTILE * deviation
     error, low, high = (float(np.sqrt(max(square, 0.0))) for square in bounds)
-    return ErrorEstimate(error, low, max(high, error), spread, over, caveat)
+    return ErrorEstimate(error, low, max(high, error), spread, over, caveat, mean, deviation)
 
 
 class HeldOutPaths:
@@ -119,79 +135,137 @@ class HeldOutPaths:
         return error_estimate(squares, spread, self.over)
 
 
+class LoggedReturns:
+    """The returns along a log's episodes, and how much of the discount is left where they were cut."""
+
+    def __init__(self, log: Log, discount: float):
+        self._next_state = log.next_state
+        rows, self._cut = np.arange(len(log)), np.flatnonzero(log.episode[1:] != log.episode[:-1])
+        self._cut = np.append(self._cut, len(log) - 1)
+        self._episode = np.searchsorted(self._cut, rows)
+        ends = self._cut[self._episode]
+        self.remaining = np.where(log.terminated[ends], 0.0, discount ** (ends - rows + 1.0))
+        self._rewards = discounted_ahead(log, log.reward, discount)
+
+    def __call__(self, network: Any) -> Float[np.ndarray, " N"]:
+        """What each step's state is worth: its rewards and, where an episode was cut, the network's value."""
+        values = values_at(network, self._next_state[self._cut])
+        return self._rewards + self.remaining * values[self._episode]
+
+
+class Twins(NamedTuple):
+    """Second continuations of steps of a log: `log` has an episode for each of `rows`."""
+
+    rows: np.ndarray
+    log: Log
+
+
 class HeldOutEpisodes:
     """Whole episodes that no fit has seen: their returns are what the values of visited states should be.
 
     A return differs from the value by noise, if the process or the policy is random: the mean square of
-    f(s) - G is then too large. The product with the difference at the nearest state of another episode, whose
-    noise is independent, has none, but is too small as far as the error differs between the two. The estimate
-    lies between: at the product where the other state is nearer than a step of the process is long, halfway
-    to the square where it is far away.
+    f(s) - G is then too large. With `twins`, second continuations from some of the states, the product of
+    the two differences has no noise,
+
+        E[(f(s) - G)(f(s) - G')] = (f(s) - V(s))^2,
+
+    and what the states without a twin say about the mean square makes it surer (a control variate). Where no
+    twins can be had, the nearest state of another episode stands in for the same state: the product is then
+    too small as far as the error differs between the two. The estimate lies between: at the product where
+    the other state is nearer than a step of the process is long, halfway to the square where it is far away.
 
     Args:
         limit: States are judged up to this age; what comes later only makes returns whole.
         noisy: Are returns random?
     """
 
-    def __init__(self, log: Log, discount: float, *, limit: int, noisy: bool):
-        self._log, self._discount, self._noisy = log, discount, noisy
-        last = np.append(log.episode[1:] != log.episode[:-1], True)
-        ends = np.flatnonzero(last)[np.searchsorted(np.flatnonzero(last), np.arange(len(log)))]
-        self._remaining = np.where(log.terminated[ends], 0.0, discount ** (ends - np.arange(len(log)) + 1.0))
-        visited = ages(log) < limit
-        self._judged = visited & (self._remaining <= TAIL)
+    def __init__(
+        self, log: Log, discount: float, *, limit: int, noisy: bool = False, twins: Twins | None = None
+    ):
+        self._log, self.returns = log, LoggedReturns(log, discount)
+        visited, remaining = log.age < limit, self.returns.remaining
+        self._judged = visited & (remaining <= TAIL)
         share = self._judged.sum() / visited.sum()
         self._caveat = SHORT_RETURNS.format(share=share) if share < MOST_JUDGED else None
         if not self._judged.any():
-            self._judged = visited & (self._remaining <= self._remaining[visited].min())
-        self._rewards = discounted_ahead(log, log.reward, discount)
-        self._ends = ends
-        self._near = _nearest_of_others(log, self._judged) if noisy else None
+            self._judged = visited & (remaining <= remaining[visited].min())
+        self._twins, self._near = twins if noisy else None, None
+        if self._twins is not None:
+            self._twin_returns = LoggedReturns(self._twins.log, discount)
+        elif noisy:
+            self._near = _nearest_of_others(log, self._judged)
         episodes = len(np.unique(log.episode[self._judged]))
         self.over = f"{int(self._judged.sum()):,} visited states of {episodes:,} held-out episodes"
 
-    def returns(self, network: Any) -> Float[np.ndarray, " N"]:
-        """What the log's states are worth, by their rewards and, where an episode was cut, the network."""
-        cut = np.flatnonzero(np.append(self._log.episode[1:] != self._log.episode[:-1], True))
-        values = np.zeros(len(self._log))
-        values[cut] = values_at(network, self._log.next_state[cut])
-        return self._rewards + self._remaining * values[self._ends]
-
     def validation_error(self, network: Any) -> float:
         """The root mean squared difference from the returns, their noise included: for comparing fits."""
-        values = values_at(network, self._log.state)
-        gaps = (values - self.returns(network)) / (1 - self._remaining)
+        gaps = self._gaps(network)[0]
         return float(np.sqrt(np.mean(gaps[self._judged] ** 2)))
 
     def estimate(self, network: Any) -> ErrorEstimate:
         """How far off the network's values are at visited states, noise subtracted."""
-        squares, products, spread = self._squares(network)
-        clusters = np.unique(self._log.episode[self._judged], return_inverse=True)[1]
-        found = error_estimate(squares, spread, self.over, self._caveat, clusters)
+        gaps, returns = self._gaps(network)
+        judged, clusters = self._judged, self._log.episode[self._judged]
+        squares, spread = gaps[judged] ** 2, float(returns[judged].std())
+        if self._twins is not None:
+            return self._by_twins(network, gaps, squares, spread)
         if self._near is None:
-            return found
+            return error_estimate(squares, spread, self.over, self._caveat, clusters)
+        products, between = self._by_neighbours(gaps)
+        centred = returns - returns[judged].mean()
+        spread = float(np.sqrt(max(np.mean(centred[judged] * centred[self._near.rows[judged]]), 0.0)))
+        found = error_estimate(between, spread, self.over, self._caveat or NOT_REPEATED, clusters)
         low = error_estimate(products, spread, self.over, clusters=clusters).low
-        return found._replace(low=min(found.low, low))
+        high = error_estimate(squares, spread, self.over, clusters=clusters).high
+        return found._replace(low=min(found.low, low), high=max(found.high, high))
 
     def error_at(self, network: Any, inputs: Any) -> Float[np.ndarray, " K"]:
-        """The error at states (K, d): the mean over the nearest states that were judged."""
+        """The error at states (K, d): the mean over the nearest states that were judged, noise subtracted."""
         scale, states = Standardise.of(self._log.state), self._log.state[self._judged]
-        squares, _, _ = self._squares(network)
+        gaps, _ = self._gaps(network)
+        squares = gaps[self._judged] ** 2 if self._near is None else self._by_neighbours(gaps)[1]
+        if self._twins is not None:
+            squares = squares * (self.estimate(network).error ** 2 / max(squares.mean(), TINY))
         count = min(NEIGHBOURS_ASKED, len(states))
         near = KDTree(_scaled(scale, states)).query(_scaled(scale, inputs), k=count)[1]
         return np.sqrt(np.maximum(squares[near].reshape(len(inputs), count).mean(axis=1), 0.0))
 
-    def _squares(self, network: Any) -> tuple[np.ndarray, np.ndarray, float]:
-        """Squared errors at judged states, products with those at near ones, and the value's deviation."""
-        returns, judged = self.returns(network), self._judged
-        gaps = (values_at(network, self._log.state) - returns) / (1 - self._remaining)
-        squares, centred = gaps[judged] ** 2, returns - returns[judged].mean()
-        if self._near is None:
-            return squares, squares, float(returns[judged].std())
-        near, far = self._near.rows[judged], self._near.far[judged]
-        products = gaps[judged] * gaps[near]
-        spread = float(np.sqrt(max(np.mean(centred[judged] * centred[near]), 0.0)))
-        return products + far / 2 * (squares - products), products, spread
+    def _gaps(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
+        """How far the values of all steps are from their returns, and these."""
+        returns = self.returns(network)
+        return (values_at(network, self._log.state) - returns) / (1 - self.returns.remaining), returns
+
+    def _by_twins(
+        self, network: Any, gaps: np.ndarray, squares: np.ndarray, deviation: float
+    ) -> ErrorEstimate:
+        assert self._twins is not None
+        rows, first = self._twins.rows, self._twins.log.age == 0
+        values = values_at(network, self._twins.log.state[first])
+        left = self._twin_returns.remaining[first]
+        one, two = gaps[rows], (values - self._twin_returns(network)[first]) / (1 - left)
+        products, means = one * two, (one**2 + two**2) / 2
+        centred = means - means.mean()
+        share = np.clip(centred @ products / max(centred @ centred, TINY), 0.0, 1.0)
+        noise = float(np.mean((one - two) ** 2)) / 2
+        spread = float(np.sqrt(max(deviation**2 - noise, SMALLEST_SPREAD * deviation**2)))
+        # The mean square is known from all states: what those with a twin say of it by chance is taken off.
+        everywhere = error_estimate(squares, spread, self.over, clusters=self._log.episode[self._judged])
+        mean, deviation = everywhere.square, everywhere.deviation
+        return error_estimate(
+            products + share * (mean - means),
+            spread,
+            f"{self.over}, {len(rows):,} of them continued twice",
+            self._caveat,
+            self._log.episode[rows],
+            share * deviation,
+        )
+
+    def _by_neighbours(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Products with the differences at near states, and what lies between them and the squares."""
+        assert self._near is not None
+        near, far = self._near.rows[self._judged], self._near.far[self._judged]
+        squares, products = gaps[self._judged] ** 2, gaps[self._judged] * gaps[near]
+        return products, products + far / 2 * (squares - products)
 
 
 def _scaled(scale: Standardise, states: Any) -> np.ndarray:

@@ -180,6 +180,22 @@ class Environment(eqx.Module):
             on_progress(0)
         return self.episodic.record(policy, episodes=episodes, length=length, key=key, start=start)
 
+    def branch(
+        self,
+        policy: Policy,
+        log: Log,
+        rows: Any,
+        *,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        keep_action: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
+    ) -> Log | None:
+        """Other continuations from steps of a log; None with `keep_action`, for which paths are simulated."""
+        if keep_action:
+            return None
+        return self.play(policy, episodes=len(rows), length=length, key=key, start=log.state[rows])
+
     @in_double
     def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
         """The states that `count` episodes start in."""

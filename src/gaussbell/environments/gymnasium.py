@@ -1,13 +1,14 @@
 """Any Gymnasium environment: set its state and step it, or run a policy in it and keep what happens."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell.data.logs import Log
+from gaussbell.environments.copies import VECTORIZATIONS, AsyncCopies, Copies, LocalCopies
 from gaussbell.environments.simulator import Paths
 from gaussbell.environments.spaces import (
     from_table,
@@ -36,6 +37,7 @@ def from_gymnasium(
     low: Any = None,
     high: Any = None,
     num_envs: int = 16,
+    vectorization: str = "sync",
     stochastic: bool | None = None,
     **options: Any,
 ) -> "FiniteMDP | GymnasiumEnvironment":
@@ -52,6 +54,9 @@ def from_gymnasium(
         low, high: The box of states to sample from (for MuJoCo of qpos and qvel), by default the bounds of
             the observations if they are finite and are the state.
         num_envs: How many copies run side by side.
+        num_envs: How many copies run side by side; an environment given as an object runs alone.
+        vectorization: "sync", all copies in this process, or "async", each in its own by Gymnasium's
+            AsyncVectorEnv, which pays where steps take a millisecond or more and there are cores for them.
         stochastic: Whether the same state and action can lead to different successors, by default found out
             by a short test.
         options: For `gymnasium.make`.
@@ -63,13 +68,46 @@ def from_gymnasium(
     """
     if ending not in ENDINGS:
         raise ValueError(f"ending={ending!r}: give 'end' or 'restart', what a terminated episode means.")
+    if vectorization not in VECTORIZATIONS:
+        raise ValueError(f"vectorization={vectorization!r}: give 'sync' or 'async'.")
     make = _maker(env, options)
     first = make()
     table = getattr(first.unwrapped, "P", None)
     if isinstance(table, dict):
         return from_table(first.unwrapped, table, discount, ending)
-    copies = num_envs if isinstance(env, str) else 1  # an object cannot be copied safely
-    return GymnasiumEnvironment(first, make, copies, discount, ending, low, high, stochastic)
+    count = read_count("num_envs", num_envs, 1) if isinstance(env, str) else 1  # objects are not copied
+    if vectorization == "async" and isinstance(env, str):
+        local, copies = LocalCopies([first]), AsyncCopies(make, count)
+    else:
+        local = copies = LocalCopies([first, *(make() for _ in range(count - 1))])
+    return GymnasiumEnvironment(local, copies, discount, ending, low, high, stochastic)
+
+
+class EpisodePlan(NamedTuple):
+    """How an episode goes: its seed, the actions that are repeated first, and what comes after them.
+
+    Attributes:
+        state: What is observed where it branches off.
+        fresh: The seed of the random numbers from there on.
+        keep_action: Whether the last of the repeated actions belongs to the new branch.
+        start: The state to begin with, instead of what the seed says.
+    """
+
+    seed: int
+    repeated: Any = ()
+    state: Any = None
+    fresh: int | None = None
+    keep_action: bool = False
+    start: Any = None
+
+    @property
+    def replayed(self) -> int:
+        """After how many steps the episode begins to count."""
+        return len(self.repeated) - self.keep_action
+
+
+class NotRepeatedError(Exception):
+    """The same seed and actions did not lead to the same state."""
 
 
 class GymnasiumEnvironment:
@@ -81,9 +119,8 @@ class GymnasiumEnvironment:
 
     def __init__(
         self,
-        env: Any,
-        make: Callable[[], Any],
-        num_envs: int,
+        local: LocalCopies,
+        copies: Copies,
         discount: float,
         ending: str,
         low: Any,
@@ -93,8 +130,9 @@ class GymnasiumEnvironment:
         if not 0 < discount <= 1:
             raise ValueError(f"discount={discount!r}: give a number above 0 and up to 1.")
         self.discount, self.ending, self._stochastic = discount, ending, stochastic
+        self._envs, self._copies = local.envs, copies
+        env = self._envs[0]
         self.actions, self._first_action = read_actions(env.action_space)
-        self._envs = [env, *(make() for _ in range(read_count("num_envs", num_envs, 1) - 1))]
         self._name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         space = env.observation_space
         self._observe = read_observations(space, self._name)
@@ -150,8 +188,8 @@ class GymnasiumEnvironment:
 
     def close(self) -> None:
         """Close all copies."""
-        for env in self._envs:
-            env.close()
+        self._envs[0].close()
+        self._copies.close()
 
     def sample_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> Float[np.ndarray, "count s"]:
         """States drawn uniformly from the box."""
@@ -219,8 +257,9 @@ class GymnasiumEnvironment:
                     first.append(chosen)
                     if counts[-1] == 0:
                         break
+                legal = self._legal(chosen)
                 for k in np.flatnonzero(going):
-                    result = self._envs[k].step(self._legal(chosen[k]))
+                    result = self._envs[k].step(legal[k])
                     total[k] += ahead[k] * float(result[1])
                     ahead[k] *= self.discount
                     at[k] = self._observe(result[0])
@@ -240,8 +279,9 @@ class GymnasiumEnvironment:
         """
         policy = read_policy(policy, self.width, self.actions)
         rng, key = host_rng(key), as_key(key)
-        length = -(-read_count("count", count, 1) // len(self._envs))
-        seen = np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for env in self._envs])
+        everyone = range(len(self._copies))
+        length = -(-read_count("count", count, 1) // len(everyone))
+        seen = self._begin(everyone, rng)
         rows: list[tuple[Any, ...]] = []
         for step in range(length):
             action = self._act(policy, seen, jax.random.fold_in(key, step))
@@ -249,14 +289,12 @@ class GymnasiumEnvironment:
                 random = self.actions.sample(len(seen), key=jax.random.fold_in(key, length + step))
                 explores = rng.random(len(seen)) < explore
                 action = np.where(explores.reshape(-1, *(1,) * (action.ndim - 1)), random, action)
-            stepped = [env.step(self._legal(a)) for env, a in zip(self._envs, action, strict=True)]
-            reached = np.stack([self._observe(result[0]) for result in stepped])
-            reward = np.array([result[1] for result in stepped], float)
-            terminated = np.array([result[2] for result in stepped])
-            truncated = np.array([result[3] for result in stepped])
+            observed, reward, terminated, truncated = self._copies.step(everyone, self._legal(action))
+            reached = np.stack([self._observe(one) for one in observed])
             following = reached.copy()
-            for k in np.flatnonzero(terminated | truncated):
-                following[k] = self._observe(self._envs[k].reset(seed=_seed(rng))[0])
+            over = np.flatnonzero(terminated | truncated)
+            if len(over):
+                following[over] = self._begin(over, rng)
             if self.ending == "restart":  # the process goes on from the new start
                 reached = np.where(terminated[:, None], following, reached)
                 terminated = np.zeros_like(terminated)
@@ -286,46 +324,133 @@ class GymnasiumEnvironment:
             past_limit: Whether to go on where only a time limit has passed: the process itself has none.
             on_progress: Called with the steps so far; if it answers True the episodes are cut there.
         """
-        policy = read_policy(policy, self.width, self.actions)
-        rng, steps_key = host_rng(key), as_key(key)
-        seeds = rng.integers(2**31, size=read_count("episodes", episodes, 1))
+        seeds = host_rng(key).integers(2**31, size=read_count("episodes", episodes, 1))
         start = None if start is None or self._state is None else self._read_states(start)
-        seen = np.zeros((len(self._envs), self.width))
-        number, age = np.full(len(self._envs), -1), np.zeros(len(self._envs), int)
-        parts: list[list[tuple[Any, ...]]] = [[] for _ in range(episodes)]
+        plans = [
+            EpisodePlan(int(seed), start=None if start is None else start[k]) for k, seed in enumerate(seeds)
+        ]
+        return self._play(policy, plans, length, key, past_limit, on_progress)
+
+    def branch(
+        self,
+        policy: Policy,
+        log: Log,
+        rows: Any,
+        *,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        keep_action: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
+    ) -> Log | None:
+        """Other continuations from steps of a log of `play`, past any time limit; None where that fails.
+
+        Each episode is played again from its seed, with the same actions, up to the step; from there on the
+        environment draws other random numbers, and the policy acts. That fails where an environment draws
+        from elsewhere, so that the same seed and actions do not lead to the same state.
+        """
+        if log.seed is None:
+            return None
+        first = np.arange(len(log)) - log.age
+        fresh = host_rng(key).integers(2**31, size=len(rows))
+        plans = [
+            EpisodePlan(
+                int(log.seed[row]),
+                log.action[first[row] : row + keep_action],
+                log.state[row],
+                int(seed),
+                keep_action,
+            )
+            for row, seed in zip(rows, fresh, strict=True)
+        ]
+        try:
+            return self._play(policy, plans, length, key, True, on_progress)
+        except NotRepeatedError:
+            return None
+
+    def _play(
+        self,
+        policy: Policy,
+        plans: list[EpisodePlan],
+        length: int | None,
+        key: Any,
+        past_limit: bool,
+        on_progress: Callable[[int], Any] | None,
+    ) -> Log:
+        policy = read_policy(policy, self.width, self.actions)
+        steps_key, copies = as_key(key), self._copies
+        seen = np.zeros((len(copies), self.width))
+        number, age = np.full(len(copies), -1), np.zeros(len(copies), int)
+        parts: list[list[tuple[Any, ...]]] = [[] for _ in plans]
         begun = taken = 0
         while True:
-            for k in np.flatnonzero(number < 0)[: episodes - begun]:
-                observation, _ = self._envs[k].reset(seed=int(seeds[begun]))
-                if start is not None and self._state is not None:
-                    observation = self._state(self._envs[k], start[begun])
-                seen[k], number[k], age[k], begun = self._observe(observation), begun, 0, begun + 1
+            free = np.flatnonzero(number < 0)[: len(plans) - begun]
+            if len(free):
+                number[free] = range(begun, begun + len(free))
+                observed = copies.reset(free, [plans[n].seed for n in number[free]])
+                for k, observation in zip(free, observed, strict=True):
+                    seen[k], age[k] = self._started(k, observation, plans[number[k]]), 0
+                begun += len(free)
             going = np.flatnonzero(number >= 0)
             if not len(going) or (taken and on_progress is not None and on_progress(taken)):
                 break
+            self._branch_off(going, number, age, seen, plans)
             now = jax.random.fold_in(steps_key, taken) if is_noisy(policy) else steps_key
-            action = self._act(policy, seen, now)
+            action = np.array(self._act(policy, seen, now))
             for k in going:
-                result = self._envs[k].step(self._legal(action[k]))
-                reached, age[k] = self._observe(result[0]), age[k] + 1
+                plan = plans[number[k]]
+                if age[k] < len(plan.repeated):
+                    action[k] = plan.repeated[age[k]]
+            observed, reward, terminated, truncated = copies.step(going, self._legal(action[going]))
+            for j, k in enumerate(going):
+                plan, reached = plans[number[k]], self._observe(observed[j])
+                if age[k] >= plan.replayed:
+                    parts[number[k]].append((seen[k].copy(), action[k], reward[j], reached, terminated[j]))
+                age[k], seen[k] = age[k] + 1, reached
                 limited = self.time_limit is not None and age[k] >= self.time_limit
-                truncated = result[3] and not (past_limit and limited)
-                parts[number[k]].append((seen[k].copy(), action[k], float(result[1]), reached, result[2]))
-                seen[k] = reached
-                if result[2] or truncated or (length is not None and age[k] >= length):
+                cut = truncated[j] and not (past_limit and limited)
+                if terminated[j] or cut or (length is not None and age[k] - plan.replayed >= length):
                     number[k] = -1
             taken += len(going)
         rows = [row for part in parts for row in part]
         if not rows:
             raise ValueError(f"episodes: those of {self._name} were stopped before their first step.")
         state, action, reward, reached, ended = (np.array(column) for column in zip(*rows, strict=True))
-        episode = np.repeat(np.arange(episodes), [len(part) for part in parts])
-        return Log(state, action, reward, reached, ended, episode=episode, actions=self.actions)
+        lengths = [len(part) for part in parts]
+        return Log(
+            state,
+            action,
+            reward,
+            reached,
+            ended,
+            episode=np.repeat(np.arange(len(plans)), lengths),
+            actions=self.actions,
+            seed=np.repeat([plan.seed for plan in plans], lengths),
+        )
+
+    def _started(self, number: int, observation: Any, plan: EpisodePlan) -> np.ndarray:
+        if plan.start is not None and self._state is not None:
+            observation = self._state(self._envs[number], plan.start)
+        return self._observe(observation)
+
+    def _branch_off(
+        self, going: np.ndarray, number: np.ndarray, age: np.ndarray, seen: np.ndarray, plans: list
+    ) -> None:
+        """Other random numbers for the copies that have come to where their episode branches off."""
+        at = {k: plans[number[k]] for k in going}
+        here = [k for k, plan in at.items() if plan.fresh is not None and age[k] == plan.replayed]
+        if any(not np.array_equal(seen[k], at[k].state) for k in here):
+            raise NotRepeatedError
+        if here:
+            self._copies.redraw(here, [at[k].fresh for k in here])
 
     def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
         """What is observed at the beginning of `count` episodes; no step is taken."""
-        env, seeds = self._envs[0], host_rng(key).integers(2**31, size=count)
-        return np.stack([self._observe(env.reset(seed=int(seed))[0]) for seed in seeds])
+        rng, env = host_rng(key), self._envs[0]
+        return np.stack([self._observe(env.reset(seed=_seed(rng))[0]) for _ in range(count)])
+
+    def _begin(self, numbers: Any, rng: np.random.Generator) -> np.ndarray:
+        observed = self._copies.reset(numbers, [_seed(rng) for _ in numbers])
+        return np.stack([self._observe(one) for one in observed])
 
     def _read_states(self, state: Any) -> np.ndarray:
         state, wanted = read_concrete("state", state), len(state_of(self._envs[0]))
@@ -342,10 +467,11 @@ class GymnasiumEnvironment:
         check_actions(self.actions, action, seen)
         return action
 
-    def _legal(self, action: Any) -> Any:
+    def _legal(self, actions: np.ndarray) -> list[Any]:
+        """Actions as Gymnasium takes them."""
         if isinstance(self.actions, DiscreteActions):
-            return int(action) + self._first_action
-        return np.asarray(action, self._envs[0].action_space.dtype)
+            return [int(action) + self._first_action for action in actions]
+        return list(np.asarray(actions, self._envs[0].action_space.dtype))
 
     def _box(self, space: Any, low: Any, high: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
         if (low is None) != (high is None):

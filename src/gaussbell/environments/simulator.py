@@ -112,6 +112,23 @@ class Simulator(Protocol):
         """
         ...
 
+    def branch(
+        self,
+        policy: Policy,
+        log: Log,
+        rows: Any,
+        *,
+        length: int,
+        key: PRNGKeyArray | int = 0,
+        keep_action: bool = False,
+        on_progress: Callable[[int], Any] | None = None,
+    ) -> Log | None:
+        """Other continuations, by other random numbers, from steps of a log of `play`; an episode for each.
+
+        None where they cannot be had. With `keep_action` they begin with the logged action.
+        """
+        ...
+
     def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
         """The states that `count` episodes start in."""
         ...

@@ -15,13 +15,21 @@ from scipy import stats
 from gaussbell.data.horizons import LambdaReturn, read_horizons
 from gaussbell.data.logs import Log
 from gaussbell.data.transitions import Transitions
-from gaussbell.diagnostics.held_out import TAIL, ErrorEstimate, HeldOutEpisodes, HeldOutPaths, error_at
+from gaussbell.diagnostics.held_out import (
+    TAIL,
+    ErrorEstimate,
+    HeldOutEpisodes,
+    HeldOutPaths,
+    LoggedReturns,
+    Twins,
+    error_at,
+)
 from gaussbell.environments.simulator import Simulator, is_random
 from gaussbell.networks.features import Features, Standardise
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import host_rng
 from gaussbell.processes.policies import Policy, choose_all, read_policy
-from gaussbell.simulation.episodes import ages, episode_length, gather_episodes
+from gaussbell.simulation.episodes import episode_length, gather_episodes, gather_twins
 from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.sampling import sample_transitions
 
@@ -192,25 +200,49 @@ class EpisodeExperience:
             self.simulated += len(log)
             return log
 
-        fitted = 1 - 2 * CHECKED_SHARE
-        checks = [gather(CHECKED_SHARE, k, tail) for k in keys[:2]]
+        twin_share = CHECKED_SHARE / 2 if self.noisy else 0.0
+        validating = gather(CHECKED_SHARE, keys[0], tail)
+        final = gather(CHECKED_SHARE - twin_share, keys[1], tail)
+        twins = None
+        if self.noisy:
+            before, judged = self.simulated, np.flatnonzero(final.age < limit)
+            twins = gather_twins(
+                env,
+                policy,
+                final,
+                int(twin_share * budget),
+                rows=judged,
+                length=tail,
+                key=keys[1],
+                keep_action=q,
+                on_progress=lambda steps: on_progress is not None and on_progress(before + steps),
+            )
+        if twins is not None:
+            self.simulated += len(twins[1]) + int(final.age[twins[0]].sum())
+        fitted = budget - self.simulated if twins is None else int((1 - 2 * CHECKED_SHARE) * budget)
         if q:
             horizon = max(1, int(Q_EXPLORES_EVERY / (1 - env.discount)))
-            self._log = env.log(policy, int(fitted * budget), key=keys[2], explore=1 / horizon)
+            self._log = env.log(policy, fitted, key=keys[2], explore=1 / horizon)
             self.simulated += len(self._log)
-            checks = [self._with_actions(log) for log in checks]
+            validating, final = (self._with_actions(log) for log in (validating, final))
+            twins = None if twins is None else (twins[0], self._with_actions(twins[1]))
         else:
-            self._log = gather(fitted, keys[2], 0)
-        self._validating, self._final = (
-            HeldOutEpisodes(log, env.discount, limit=limit, noisy=self.noisy) for log in checks
+            self._log = gather(fitted / budget, keys[2], 0)
+        self._validating = HeldOutEpisodes(validating, env.discount, limit=limit)
+        self._final = HeldOutEpisodes(
+            final,
+            env.discount,
+            limit=limit,
+            noisy=self.noisy,
+            twins=None if twins is None else Twins(*twins),
         )
-        self._checks = checks
+        self._checks = validating, final
         count = min(max_transitions, len(self._log))
         self._rows = host_rng(keys[2]).permutation(len(self._log))[:count]
         inputs = np.column_stack([self._log.state, self._log.action]) if q else self._log.state
         self.features = Standardise.of(inputs)
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
-        self.longest = int(ages(self._log).max()) + 1
+        self.longest = int(self._log.age.max()) + 1
 
     def fits(self, n_step: int) -> int:
         """How many transitions a fit may have: as many for every n_step, all along the same episodes."""
@@ -239,10 +271,9 @@ class EpisodeExperience:
         """The value at the starts of episodes; None for Q-factors and processes without episodes."""
         if self._q or self._env.ending != "end":
             return None
-        firsts = [ages(log) == 0 for log in (*self._checks, self._log)]
+        firsts = [log.age == 0 for log in (*self._checks, self._log)]
         by_logs = [measure.returns(network) for measure in (self._validating, self._final)]
-        training = HeldOutEpisodes(self._log, self._env.discount, limit=self.longest, noisy=False)
-        by_logs.append(training.returns(network))
+        by_logs.append(LoggedReturns(self._log, self._env.discount)(network))
         returns = [sums[first] for sums, first in zip(by_logs, firsts, strict=True)]
         held_out = values_at(network, self._checks[1].state[firsts[1]])
         start = self._env.reset_states(START_STATES, key=self._start_key)

@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 
 from gaussbell.data.logs import Log
 from gaussbell.environments.simulator import Simulator
-from gaussbell.numerics.arguments import as_key
+from gaussbell.numerics.arguments import as_key, host_rng
 from gaussbell.processes.policies import Policy
 
 NEARLY_ALL = 0.9
@@ -87,11 +87,50 @@ def visit(env: Simulator, policy: Policy, count: int, *, key: PRNGKeyArray | int
     return Log.join(*logs)
 
 
-def ages(log: Log) -> np.ndarray:
-    """How many steps of its episode come before each step."""
-    first = np.append(True, log.episode[1:] != log.episode[:-1])
-    rows = np.arange(len(log))
-    return rows - np.maximum.accumulate(np.where(first, rows, 0))
+def gather_twins(
+    env: Simulator,
+    policy: Policy,
+    log: Log,
+    budget: int,
+    *,
+    rows: np.ndarray,
+    length: int,
+    key: PRNGKeyArray | int = 0,
+    keep_action: bool = False,
+    on_progress: Callable[[int], Any] | None = None,
+) -> tuple[np.ndarray, Log] | None:
+    """Second continuations from steps of a log, as many as `budget` pays for; None where there are none.
+
+    Args:
+        rows: Steps to choose from.
+        length: The most steps of a continuation.
+
+    Returns:
+        The steps that were continued, and a log with an episode for each.
+    """
+    key, found, taken = as_key(key), [], 0
+    rows = host_rng(key).permutation(rows)
+    while len(rows) and not (found and on_progress is not None and on_progress(taken)):
+        # What comes before a step is played again.
+        fit = int(np.searchsorted(np.cumsum(log.age[rows] + length), budget - taken, side="right"))
+        if fit == 0:
+            break
+        chosen, rows = rows[:fit], rows[fit:]
+        branches = env.branch(
+            policy,
+            log,
+            chosen,
+            length=length,
+            key=jax.random.fold_in(key, len(found)),
+            keep_action=keep_action,
+        )
+        if branches is None:
+            return None
+        taken += len(branches) + int(log.age[chosen].sum())
+        found.append((chosen, branches))
+    if not found:
+        return None
+    return np.concatenate([chosen for chosen, _ in found]), Log.join(*(branches for _, branches in found))
 
 
 def discounted_ahead(log: Log, numbers: Any, discount: float) -> Float[np.ndarray, " N"]:
