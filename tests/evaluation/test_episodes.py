@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from gaussbell.diagnostics.held_out import HeldOutEpisodes, Twins
+from gaussbell.diagnostics.held_out import HeldOutEpisodes
 from gaussbell.simulation.episodes import discounted_ahead, gather_episodes, gather_twins
 
 DISCOUNT = 0.9
@@ -95,7 +95,7 @@ def test_the_error_is_that_of_the_value_not_of_its_noise(noise):
     log = gather_episodes(env, still, 20_000, length=60, past_limit=True)
     rows = np.flatnonzero(log.age < 20)
     twins = gather_twins(env, still, log, 40_000, rows=rows, length=40)
-    held_out = HeldOutEpisodes(log, DISCOUNT, limit=20, noisy=noise > 0, twins=Twins(*twins))
+    held_out = HeldOutEpisodes(log, DISCOUNT, limit=20, noisy=noise > 0, twins=twins)
     for offset in (0.2, 1.0):
         off = held_out.estimate(lambda state, add=offset: walk_value(state, noise) + add)
         assert off.error == pytest.approx(offset, rel=0.35 if noise else 0.02)

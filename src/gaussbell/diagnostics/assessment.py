@@ -20,10 +20,10 @@ from gaussbell.diagnostics.held_out import (
     NOISY_PATHS,
     TAIL,
     ErrorEstimate,
-    HeldOutEpisodes,
     HeldOutPaths,
     error_at,
     error_estimate,
+    hold_out_episodes,
     long_targets,
 )
 from gaussbell.diagnostics.neighbours import nearest_neighbour_averager, neighbour_values, successors_of
@@ -35,7 +35,7 @@ from gaussbell.numerics.precision import double_throughout
 from gaussbell.optimise.solution import Solution, Status
 from gaussbell.processes.markov_chain import MarkovChain, discounted_sum
 from gaussbell.processes.policies import Policy
-from gaussbell.simulation.episodes import episode_length, gather_episodes
+from gaussbell.simulation.episodes import episode_length
 from gaussbell.simulation.monte_carlo import effective_horizon
 
 TOLERABLE = 0.3
@@ -291,11 +291,8 @@ def _by_simulator(
 ) -> tuple[ErrorEstimate, Callable[[np.ndarray], np.ndarray]]:
     q = data.action is not None
     if states is None and not env.starts_anywhere and not q:
-        length, tail = episode_length(env), effective_horizon(env.discount, TAIL)
-        log = gather_episodes(
-            env, policy, HELD_OUT_EPISODES * length, length=length + tail, key=key, past_limit=True
-        )
-        episodes = HeldOutEpisodes(log, env.discount, limit=length, noisy=is_random(env, policy))
+        budget = HELD_OUT_EPISODES * (episode_length(env) + effective_horizon(env.discount, TAIL))
+        episodes, _ = hold_out_episodes(env, policy, budget, key=key)
         return episodes.estimate(network), lambda inputs: episodes.error_at(network, inputs)
     many = NOISY_PATHS // 8 if is_random(env, policy) else 1
     paths = HeldOutPaths(env, policy, HELD_OUT_STATES, key=key, q=q, states=states, paths=many)

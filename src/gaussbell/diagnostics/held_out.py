@@ -1,5 +1,6 @@
 """Held-out paths: what the value is off by, measured where no fit has looked."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +16,14 @@ from gaussbell.networks.features import Standardise
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import as_key
 from gaussbell.processes.actions import BoxActions
-from gaussbell.processes.policies import Policy
-from gaussbell.simulation.episodes import discounted_ahead
+from gaussbell.processes.policies import Policy, choose_all, read_policy
+from gaussbell.simulation.episodes import (
+    Twins,
+    discounted_ahead,
+    episode_length,
+    gather_episodes,
+    gather_twins,
+)
 from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.sampling import sample_transitions
 
@@ -35,7 +42,9 @@ NOT_REPEATED = (
 )
 SMALLEST_SPREAD = 1e-3
 """Of the variance of returns, where noise makes up all of it."""
-NEIGHBOURS_ASKED = 32
+NEIGHBOURS_ASKED, NEIGHBOURS_AVERAGED = 32, 16
+TWIN_SHARE = 0.5
+"""Of the steps of held-out episodes, for second continuations, where returns are random."""
 TINY = 1e-12
 NOISY_PATHS = 128
 """Paths from a state that are averaged where the process or the policy is random."""
@@ -56,6 +65,14 @@ class ErrorEstimate(NamedTuple):
     caveat: str | None = None
     square: float = np.nan
     deviation: float = np.nan
+
+    def with_square(self, square: float, deviation: float) -> "ErrorEstimate":
+        """The same with another mean square, which may be negative where noise was subtracted."""
+        # What noise hides is not zero: no error below its own standard error is claimed.
+        least = min(deviation, abs(square)) if square < 0 else 0.0
+        bounds = max(square, least), square - QUANTILE * deviation, square + QUANTILE * deviation
+        error, low, high = (float(np.sqrt(max(bound, 0.0))) for bound in bounds)
+        return self._replace(error=error, low=low, high=max(high, error), square=square, deviation=deviation)
 
 
 def error_estimate(
@@ -78,11 +95,7 @@ def error_estimate(
     sums = np.bincount(numbers, squares - mean)
     deviation = float(np.linalg.norm(sums) * np.sqrt(groups / (groups - 1)) / count) if groups > 1 else np.inf
     deviation = float(np.hypot(deviation, more))
-    # What noise hides is not zero: no error below its own standard error is claimed.
-    least = min(deviation, abs(mean)) if mean < 0 else 0.0
-    bounds = max(mean, least), mean - QUANTILE * deviation, mean + QUANTILE * deviation
-    error, low, high = (float(np.sqrt(max(square, 0.0))) for square in bounds)
-    return ErrorEstimate(error, low, max(high, error), spread, over, caveat, mean, deviation)
+    return ErrorEstimate(np.nan, np.nan, np.nan, spread, over, caveat).with_square(mean, deviation)
 
 
 class HeldOutPaths:
@@ -153,13 +166,6 @@ class LoggedReturns:
         return self._rewards + self.remaining * values[self._episode]
 
 
-class Twins(NamedTuple):
-    """Second continuations of steps of a log: `log` has an episode for each of `rows`."""
-
-    rows: np.ndarray
-    log: Log
-
-
 class HeldOutEpisodes:
     """Whole episodes that no fit has seen: their returns are what the values of visited states should be.
 
@@ -169,31 +175,37 @@ class HeldOutEpisodes:
 
         E[(f(s) - G)(f(s) - G')] = (f(s) - V(s))^2,
 
-    and what the states without a twin say about the mean square makes it surer (a control variate). Where no
-    twins can be had, the nearest state of another episode stands in for the same state: the product is then
-    too small as far as the error differs between the two. The estimate lies between: at the product where
-    the other state is nearer than a step of the process is long, halfway to the square where it is far away.
+    and what the states without a twin say about the mean square makes it surer (a control variate). The
+    product with the mean difference at near states of other episodes has no noise either, and is known much
+    better, but is too small as far as the error differs between near states. The two are weighted by their
+    standard errors, the second one's enlarged by what they differ beyond chance. Where no twins can be had,
+    the estimate lies between the second and the mean square: the nearer to that the farther near states are.
 
     Args:
-        limit: States are judged up to this age; what comes later only makes returns whole.
+        limit: States are judged up to this age; what comes later only makes returns whole. None for all.
         noisy: Are returns random?
     """
 
     def __init__(
-        self, log: Log, discount: float, *, limit: int, noisy: bool = False, twins: Twins | None = None
+        self,
+        log: Log,
+        discount: float,
+        *,
+        limit: int | None = None,
+        noisy: bool = False,
+        twins: Twins | None = None,
     ):
-        self._log, self.returns = log, LoggedReturns(log, discount)
-        visited, remaining = log.age < limit, self.returns.remaining
+        self.log, self.returns = log, LoggedReturns(log, discount)
+        remaining = self.returns.remaining
+        visited = np.ones(len(log), bool) if limit is None else log.age < limit
         self._judged = visited & (remaining <= TAIL)
         share = self._judged.sum() / visited.sum()
         self._caveat = SHORT_RETURNS.format(share=share) if share < MOST_JUDGED else None
         if not self._judged.any():
             self._judged = visited & (remaining <= remaining[visited].min())
-        self._twins, self._near = twins if noisy else None, None
-        if self._twins is not None:
-            self._twin_returns = LoggedReturns(self._twins.log, discount)
-        elif noisy:
-            self._near = _nearest_of_others(log, self._judged)
+        self._twins = twins if noisy else None
+        self._twin_returns = None if self._twins is None else LoggedReturns(self._twins.log, discount)
+        self._near = _nearest_of_others(log, self._judged) if noisy else None
         episodes = len(np.unique(log.episode[self._judged]))
         self.over = f"{int(self._judged.sum()):,} visited states of {episodes:,} held-out episodes"
 
@@ -205,26 +217,34 @@ class HeldOutEpisodes:
     def estimate(self, network: Any) -> ErrorEstimate:
         """How far off the network's values are at visited states, noise subtracted."""
         gaps, returns = self._gaps(network)
-        judged, clusters = self._judged, self._log.episode[self._judged]
-        squares, spread = gaps[judged] ** 2, float(returns[judged].std())
-        if self._twins is not None:
-            return self._by_twins(network, gaps, squares, spread)
+        judged, clusters = self._judged, self.log.episode[self._judged]
+        squares, variance = gaps[judged] ** 2, float(returns[judged].var())
+        plain = error_estimate(squares, np.sqrt(variance), self.over, self._caveat, clusters)
         if self._near is None:
-            return error_estimate(squares, spread, self.over, self._caveat, clusters)
-        products, between = self._by_neighbours(gaps)
-        centred = returns - returns[judged].mean()
-        spread = float(np.sqrt(max(np.mean(centred[judged] * centred[self._near.rows[judged]]), 0.0)))
-        found = error_estimate(between, spread, self.over, self._caveat or NOT_REPEATED, clusters)
-        low = error_estimate(products, spread, self.over, clusters=clusters).low
-        high = error_estimate(squares, spread, self.over, clusters=clusters).high
-        return found._replace(low=min(found.low, low), high=max(found.high, high))
+            return plain
+        products = gaps[judged] * gaps[self._near.rows[judged]].mean(axis=1)
+        smooth = error_estimate(products, plain.spread, self.over, self._caveat, clusters)
+        noise = plain.square - smooth.square
+        if self._twins is None:
+            between = products + self._near.far[judged] / 2 * (squares - products)
+            found = error_estimate(between, plain.spread, self.over, self._caveat or NOT_REPEATED, clusters)
+            found = found._replace(low=min(found.low, smooth.low), high=max(found.high, plain.high))
+        else:
+            by_twins, noise = self._by_twins(network, gaps, plain)
+            beyond = max((by_twins.square - smooth.square) ** 2 - by_twins.deviation**2, 0.0)
+            weights = 1 / np.maximum([by_twins.deviation**2, smooth.deviation**2 + beyond], TINY)
+            weights /= weights.sum()
+            square = float(weights @ [by_twins.square, smooth.square])
+            deviation = float(np.linalg.norm(weights * [by_twins.deviation, smooth.deviation]))
+            found = by_twins.with_square(square, deviation)
+        return found._replace(spread=float(np.sqrt(max(variance - noise, SMALLEST_SPREAD * variance))))
 
     def error_at(self, network: Any, inputs: Any) -> Float[np.ndarray, " K"]:
         """The error at states (K, d): the mean over the nearest states that were judged, noise subtracted."""
-        scale, states = Standardise.of(self._log.state), self._log.state[self._judged]
+        scale, states = Standardise.of(self.log.state), self.log.state[self._judged]
         gaps, _ = self._gaps(network)
-        squares = gaps[self._judged] ** 2 if self._near is None else self._by_neighbours(gaps)[1]
-        if self._twins is not None:
+        squares = gaps[self._judged] ** 2
+        if self._near is not None:  # as much of it as is error
             squares = squares * (self.estimate(network).error ** 2 / max(squares.mean(), TINY))
         count = min(NEIGHBOURS_ASKED, len(states))
         near = KDTree(_scaled(scale, states)).query(_scaled(scale, inputs), k=count)[1]
@@ -233,12 +253,11 @@ class HeldOutEpisodes:
     def _gaps(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
         """How far the values of all steps are from their returns, and these."""
         returns = self.returns(network)
-        return (values_at(network, self._log.state) - returns) / (1 - self.returns.remaining), returns
+        return (values_at(network, self.log.state) - returns) / (1 - self.returns.remaining), returns
 
-    def _by_twins(
-        self, network: Any, gaps: np.ndarray, squares: np.ndarray, deviation: float
-    ) -> ErrorEstimate:
-        assert self._twins is not None
+    def _by_twins(self, network: Any, gaps: np.ndarray, plain: ErrorEstimate) -> tuple[ErrorEstimate, float]:
+        """The estimate from states that were continued twice, and the variance of returns from one state."""
+        assert self._twins is not None and self._twin_returns is not None
         rows, first = self._twins.rows, self._twins.log.age == 0
         values = values_at(network, self._twins.log.state[first])
         left = self._twin_returns.remaining[first]
@@ -246,26 +265,16 @@ class HeldOutEpisodes:
         products, means = one * two, (one**2 + two**2) / 2
         centred = means - means.mean()
         share = np.clip(centred @ products / max(centred @ centred, TINY), 0.0, 1.0)
-        noise = float(np.mean((one - two) ** 2)) / 2
-        spread = float(np.sqrt(max(deviation**2 - noise, SMALLEST_SPREAD * deviation**2)))
         # The mean square is known from all states: what those with a twin say of it by chance is taken off.
-        everywhere = error_estimate(squares, spread, self.over, clusters=self._log.episode[self._judged])
-        mean, deviation = everywhere.square, everywhere.deviation
-        return error_estimate(
-            products + share * (mean - means),
-            spread,
+        found = error_estimate(
+            products + share * (plain.square - means),
+            plain.spread,
             f"{self.over}, {len(rows):,} of them continued twice",
             self._caveat,
-            self._log.episode[rows],
-            share * deviation,
+            self.log.episode[rows],
+            share * plain.deviation,
         )
-
-    def _by_neighbours(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Products with the differences at near states, and what lies between them and the squares."""
-        assert self._near is not None
-        near, far = self._near.rows[self._judged], self._near.far[self._judged]
-        squares, products = gaps[self._judged] ** 2, gaps[self._judged] * gaps[near]
-        return products, products + far / 2 * (squares - products)
+        return found, float(np.mean((one - two) ** 2)) / 2
 
 
 def _scaled(scale: Standardise, states: Any) -> np.ndarray:
@@ -273,30 +282,100 @@ def _scaled(scale: Standardise, states: Any) -> np.ndarray:
 
 
 class _Near(NamedTuple):
-    """For each step, one of another episode whose state is near, and how far it is: 0 the same, 1 far."""
+    """For each step, some of other episodes whose states are near, and how far they are: 0 same, 1 far."""
 
     rows: np.ndarray
     far: np.ndarray
 
 
 def _nearest_of_others(log: Log, judged: np.ndarray) -> _Near:
-    """The nearest judged state in the other half of the episodes; the step itself where there is none."""
+    """The nearest judged states in the other half of the episodes; the step itself where there are none."""
     scale = Standardise.of(log.state)
     scaled = _scaled(scale, log.state)
-    candidates = np.flatnonzero(judged)
-    half = np.unique(log.episode, return_inverse=True)[1] % 2
-    rows, distance = np.arange(len(log)), np.full(len(log), np.inf)
+    candidates, half = np.flatnonzero(judged), log.episode % 2
+    fewest = min(np.count_nonzero(half[candidates] == side) for side in (0, 1))
+    count = int(np.clip(fewest, 1, NEIGHBOURS_AVERAGED))
+    rows = np.repeat(np.arange(len(log))[:, None], count, axis=1)
+    distance = np.full(len(log), np.inf)
     for side in (0, 1):
-        others = candidates[half[candidates] != side]
-        if len(others):
-            mine = half == side
-            distance[mine], found = KDTree(scaled[others]).query(scaled[mine])
-            rows[mine] = others[found]
+        others, mine = candidates[half[candidates] != side], half == side
+        if len(others) >= count and mine.any():
+            near, found = KDTree(scaled[others]).query(scaled[mine], k=count)
+            rows[mine] = others[found].reshape(-1, count)
+            distance[mine] = near.reshape(-1, count).mean(axis=1)
     # In units of a step of the process, by the median of its steps: some do not move at all.
     step = np.median(np.linalg.norm(_scaled(scale, log.next_state) - scaled, axis=1))
     with np.errstate(invalid="ignore"):
         far = np.where(np.isinf(distance), 1.0, distance / np.maximum(distance + step, TINY))
     return _Near(rows, far)
+
+
+def hold_out_episodes(
+    env: Simulator,
+    policy: Policy,
+    budget: int,
+    *,
+    key: PRNGKeyArray | int = 0,
+    q: bool = False,
+    twins: bool = True,
+    on_progress: Callable[[int], Any] | None = None,
+) -> tuple[HeldOutEpisodes, int]:
+    """Episodes to judge values by, and how many steps they took.
+
+    They go on past a time limit until little of the discount is left.
+
+    Args:
+        q: Whether values are those of pairs of state and action.
+        twins: Whether to continue some states twice, if returns are random.
+    """
+    limit, tail = episode_length(env), effective_horizon(env.discount, TAIL)
+    twins = twins and is_random(env, policy) and env.ending == "end"
+    log = gather_episodes(
+        env,
+        policy,
+        int((1 - TWIN_SHARE * twins) * budget),
+        length=limit + tail,
+        key=key,
+        past_limit=True,
+        on_progress=on_progress,
+    )
+    steps, again = len(log), None
+    if twins:
+        again = gather_twins(
+            env,
+            policy,
+            log,
+            budget - steps,
+            rows=np.flatnonzero(log.age < limit),
+            length=tail,
+            key=key,
+            keep_action=q,
+            on_progress=None if on_progress is None else lambda more: on_progress(len(log) + more),
+        )
+    if again is not None:
+        steps += len(again.log) + int(log.age[again.rows].sum())
+    if q:
+        log = _as_pairs(log, env, policy, key)
+        again = None if again is None else Twins(again.rows, _as_pairs(again.log, env, policy, key))
+    noisy = is_random(env, policy) and twins
+    return HeldOutEpisodes(log, env.discount, limit=limit, noisy=noisy, twins=again), steps
+
+
+def _as_pairs(log: Log, env: Simulator, policy: Policy, key: Any) -> Log:
+    """The log with pairs of state and action as its states, for Q-factors."""
+    action = log.action.reshape(len(log), -1)
+    following = np.roll(action, -1, axis=0)
+    cut = np.flatnonzero(log.truncated)
+    chosen = choose_all(read_policy(policy, env.width, env.actions), log.next_state[cut], as_key(key))
+    following[cut] = chosen.reshape(len(cut), -1)
+    return Log(
+        np.column_stack([log.state, action]),
+        log.action,
+        log.reward,
+        np.column_stack([log.next_state, following]),
+        log.terminated,
+        episode=log.episode,
+    )
 
 
 def error_at(

@@ -13,23 +13,21 @@ import numpy as np
 from scipy import stats
 
 from gaussbell.data.horizons import LambdaReturn, read_horizons
-from gaussbell.data.logs import Log
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out import (
     TAIL,
     ErrorEstimate,
     HeldOutEpisodes,
     HeldOutPaths,
-    LoggedReturns,
-    Twins,
     error_at,
+    hold_out_episodes,
 )
 from gaussbell.environments.simulator import Simulator, is_random
 from gaussbell.networks.features import Features, Standardise
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import host_rng
-from gaussbell.processes.policies import Policy, choose_all, read_policy
-from gaussbell.simulation.episodes import episode_length, gather_episodes, gather_twins
+from gaussbell.processes.policies import Policy
+from gaussbell.simulation.episodes import episode_length, gather_episodes
 from gaussbell.simulation.monte_carlo import effective_horizon
 from gaussbell.simulation.sampling import sample_transitions
 
@@ -180,63 +178,30 @@ class EpisodeExperience:
         self._env, self._policy, self._q = env, policy, q
         self._max_transitions, self._key = max_transitions, key
         self.noisy = is_random(env, policy)
-        tail = effective_horizon(env.discount, TAIL)
-        limit = episode_length(env)
         keys = jax.random.split(key, 4)
         self._start_key = keys[3]
         self.simulated = 0
 
-        def gather(share: float, key: Any, beyond: int) -> Log:
-            before = self.simulated
-            log = gather_episodes(
-                env,
-                policy,
-                int(share * budget),
-                length=limit + beyond,
-                key=key,
-                past_limit=beyond > 0,
-                on_progress=lambda steps: on_progress is not None and on_progress(before + steps),
-            )
-            self.simulated += len(log)
-            return log
+        def tell(steps: int) -> bool:
+            return on_progress is not None and bool(on_progress(self.simulated + steps))
 
-        twin_share = CHECKED_SHARE / 2 if self.noisy else 0.0
-        validating = gather(CHECKED_SHARE, keys[0], tail)
-        final = gather(CHECKED_SHARE - twin_share, keys[1], tail)
-        twins = None
-        if self.noisy:
-            before, judged = self.simulated, np.flatnonzero(final.age < limit)
-            twins = gather_twins(
-                env,
-                policy,
-                final,
-                int(twin_share * budget),
-                rows=judged,
-                length=tail,
-                key=keys[1],
-                keep_action=q,
-                on_progress=lambda steps: on_progress is not None and on_progress(before + steps),
+        held_out = []
+        for k, twins in ((keys[0], False), (keys[1], True)):
+            episodes, steps = hold_out_episodes(
+                env, policy, int(CHECKED_SHARE * budget), key=k, q=q, twins=twins, on_progress=tell
             )
-        if twins is not None:
-            self.simulated += len(twins[1]) + int(final.age[twins[0]].sum())
-        fitted = budget - self.simulated if twins is None else int((1 - 2 * CHECKED_SHARE) * budget)
+            held_out.append(episodes)
+            self.simulated += steps
+        self._validating, self._final = held_out
+        left = budget - self.simulated
         if q:
             horizon = max(1, int(Q_EXPLORES_EVERY / (1 - env.discount)))
-            self._log = env.log(policy, fitted, key=keys[2], explore=1 / horizon)
-            self.simulated += len(self._log)
-            validating, final = (self._with_actions(log) for log in (validating, final))
-            twins = None if twins is None else (twins[0], self._with_actions(twins[1]))
+            self._log = env.log(policy, left, key=keys[2], explore=1 / horizon)
         else:
-            self._log = gather(fitted / budget, keys[2], 0)
-        self._validating = HeldOutEpisodes(validating, env.discount, limit=limit)
-        self._final = HeldOutEpisodes(
-            final,
-            env.discount,
-            limit=limit,
-            noisy=self.noisy,
-            twins=None if twins is None else Twins(*twins),
-        )
-        self._checks = validating, final
+            self._log = gather_episodes(
+                env, policy, left, length=episode_length(env), key=keys[2], on_progress=tell
+            )
+        self.simulated += len(self._log)
         count = min(max_transitions, len(self._log))
         self._rows = host_rng(keys[2]).permutation(len(self._log))[:count]
         inputs = np.column_stack([self._log.state, self._log.action]) if q else self._log.state
@@ -271,29 +236,11 @@ class EpisodeExperience:
         """The value at the starts of episodes; None for Q-factors and processes without episodes."""
         if self._q or self._env.ending != "end":
             return None
-        firsts = [log.age == 0 for log in (*self._checks, self._log)]
-        by_logs = [measure.returns(network) for measure in (self._validating, self._final)]
-        by_logs.append(LoggedReturns(self._log, self._env.discount)(network))
-        returns = [sums[first] for sums, first in zip(by_logs, firsts, strict=True)]
-        held_out = values_at(network, self._checks[1].state[firsts[1]])
+        parts = (self._validating, self._final, HeldOutEpisodes(self._log, self._env.discount))
+        returns = [part.returns(network)[part.log.age == 0] for part in parts]
+        held_out = values_at(network, self._final.log.starts)
         start = self._env.reset_states(START_STATES, key=self._start_key)
         return combine_starts(values_at(network, start), np.concatenate(returns), held_out - returns[1])
-
-    def _with_actions(self, log: Log) -> Log:
-        """The log as one of pairs of state and action, for Q-factors."""
-        policy = read_policy(self._policy, self._env.width, self._env.actions)
-        action = log.action.reshape(len(log), -1)
-        following = np.roll(action, -1, axis=0)
-        cut = np.flatnonzero(log.truncated)
-        following[cut] = choose_all(policy, log.next_state[cut], self._key).reshape(len(cut), -1)
-        return Log(
-            np.column_stack([log.state, action]),
-            log.action,
-            log.reward,
-            np.column_stack([log.next_state, following]),
-            log.terminated,
-            episode=log.episode,
-        )
 
 
 def combine_starts(values: np.ndarray, returns: np.ndarray, gaps: np.ndarray) -> StartValue | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -87,6 +87,13 @@ def visit(env: Simulator, policy: Policy, count: int, *, key: PRNGKeyArray | int
     return Log.join(*logs)
 
 
+class Twins(NamedTuple):
+    """Second continuations of steps of a log: `log` has an episode for each of `rows`."""
+
+    rows: np.ndarray
+    log: Log
+
+
 def gather_twins(
     env: Simulator,
     policy: Policy,
@@ -98,15 +105,12 @@ def gather_twins(
     key: PRNGKeyArray | int = 0,
     keep_action: bool = False,
     on_progress: Callable[[int], Any] | None = None,
-) -> tuple[np.ndarray, Log] | None:
+) -> Twins | None:
     """Second continuations from steps of a log, as many as `budget` pays for; None where there are none.
 
     Args:
         rows: Steps to choose from.
         length: The most steps of a continuation.
-
-    Returns:
-        The steps that were continued, and a log with an episode for each.
     """
     key, found, taken = as_key(key), [], 0
     rows = host_rng(key).permutation(rows)
@@ -130,7 +134,8 @@ def gather_twins(
         found.append((chosen, branches))
     if not found:
         return None
-    return np.concatenate([chosen for chosen, _ in found]), Log.join(*(branches for _, branches in found))
+    chosen, branches = zip(*found, strict=True)
+    return Twins(np.concatenate(chosen), Log.join(*branches))
 
 
 def discounted_ahead(log: Log, numbers: Any, discount: float) -> Float[np.ndarray, " N"]:
