@@ -11,6 +11,7 @@ from gaussbell.evaluation import (
     evaluate,
     evaluate_offline,
     evaluate_policy,
+    fixed_point,
     linearise,
     msbe,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "evaluate_offline",
     "evaluate_policy",
     "features",
+    "fixed_point",
     "keep_compiled",
     "least_squares",
     "linalg",

@@ -1,5 +1,6 @@
 """The value of a policy: from transitions or a model, from a simulator, from the log of another policy."""
 
+from gaussbell.evaluation.fixed_point import fixed_point
 from gaussbell.evaluation.from_data import evaluate, linearise, msbe
 from gaussbell.evaluation.from_simulator import EvaluationInterrupted, PolicyEvaluation, evaluate_policy
 from gaussbell.evaluation.off_policy import OfflineEvaluation, evaluate_offline
@@ -11,6 +12,7 @@ __all__ = [
     "evaluate",
     "evaluate_offline",
     "evaluate_policy",
+    "fixed_point",
     "linearise",
     "msbe",
 ]

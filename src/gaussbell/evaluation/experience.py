@@ -176,7 +176,7 @@ class EpisodeExperience:
         on_progress: Callable[[int], Any] | None = None,
     ):
         self._env, self._policy, self._q = env, policy, q
-        self._max_transitions, self._key = max_transitions, key
+        self._key = key
         self.noisy = is_random(env, policy)
         keys = jax.random.split(key, 4)
         self._start_key = keys[3]
@@ -202,8 +202,9 @@ class EpisodeExperience:
                 env, policy, left, length=episode_length(env), key=keys[2], on_progress=tell
             )
         self.simulated += len(self._log)
-        count = min(max_transitions, len(self._log))
-        self._rows = host_rng(keys[2]).permutation(len(self._log))[:count]
+        self.logged = len(self._log)
+        self._rows = host_rng(keys[2]).permutation(self.logged)
+        self._max_transitions = max_transitions
         inputs = np.column_stack([self._log.state, self._log.action]) if q else self._log.state
         self.features = Standardise.of(inputs)
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
@@ -211,7 +212,7 @@ class EpisodeExperience:
 
     def fits(self, n_step: int) -> int:
         """How many transitions a fit may have: as many for every n_step, all along the same episodes."""
-        return len(self._rows)
+        return min(self._max_transitions, self.logged)
 
     def transitions(self, n_step: int | LambdaReturn, most: int) -> Transitions:
         """Transitions to fit, at most so many, drawn over all steps of all episodes."""

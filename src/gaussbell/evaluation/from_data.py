@@ -11,6 +11,7 @@ from gaussbell.bellman import BellmanProblem, bellman_problem, match_output
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.assessment import judge, judge_chain
 from gaussbell.diagnostics.checks import check_problem
+from gaussbell.evaluation.fixed_point import fixed_point as solve_fixed_point
 from gaussbell.networks.mlp import MLP
 from gaussbell.networks.value_function import without_features
 from gaussbell.numerics.compilation import compiled_in_haste
@@ -43,6 +44,7 @@ def evaluate(
     on_progress: Callable[[Progress], None] | None = None,
     validation: Callable[[Any], float] | None = None,
     keep_parameters: bool = False,
+    fixed_point: bool = False,
     diagnose: bool = True,
 ) -> Solution:
     """Fit `network` to the value of a policy by minimising the NMSBE with complete derivatives.
@@ -68,9 +70,13 @@ def evaluate(
         features: (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how
             much it counts (by default its number and its stationary probability).
         scale_output: Whether to scale an MLP's output first, by default only without a solver of your own.
-        validation: A function from a network to its error on data of your own: it is asked every 20 steps,
+        validation: A function from a network to its error on data of your own: it is asked every 5 steps,
             the network with the smallest answer is returned, and the fit stops early where it no longer
             falls.
+        fixed_point: Whether to replace the fitted MLP's last layer by the fixed point of its Bellman equation
+            (`gaussbell.fixed_point`): for data of a stochastic process with one successor a state, which
+            biases a squared residual. It assumes that states are drawn as the policy visits them; the loss
+            is then that of the corrected network.
         diagnose: Whether to check the data behind the fit (`solution.assessment`, `.warnings`); the rest as
             in `least_squares`.
 
@@ -96,6 +102,10 @@ def evaluate(
         validation=validation,
         keep_parameters=keep_parameters,
     )
+    if fixed_point:
+        if not isinstance(data, Transitions):
+            raise ValueError("fixed_point: it is for Transitions; an exact chain has no noise to correct.")
+        solution = corrected(solution, data)
     if not diagnose or is_traced((solution.loss, posed.problem)):
         return solution
     checks = check_problem(posed.problem, posed.problem.pack(solution.network), data, with_rank=False)
@@ -103,6 +113,12 @@ def evaluate(
         values = data.reward / (1 - data.discount) if data.num_states > SOLVED_STATES else data.values
         return dataclasses.replace(solution, assessment=judge_chain(checks, values, solution.status))
     return dataclasses.replace(solution, assessment=judge(checks, status=solution.status))
+
+
+def corrected(solution: Solution, data: Transitions) -> Solution:
+    """The solution with the last layer at the fixed point of `data`."""
+    network = solve_fixed_point(solution.network, data)
+    return dataclasses.replace(solution, params=network, loss=msbe(network, data))
 
 
 class Posed(NamedTuple):

@@ -17,7 +17,8 @@ from gaussbell.diagnostics.assessment import Reference, judge
 from gaussbell.diagnostics.checks import check
 from gaussbell.environments.simulator import Simulator, read_simulator
 from gaussbell.evaluation.experience import BoxExperience, EpisodeExperience, StartValue
-from gaussbell.evaluation.from_data import pose
+from gaussbell.evaluation.fixed_point import can_have_fixed_point
+from gaussbell.evaluation.from_data import corrected, pose
 from gaussbell.networks import features as input_features
 from gaussbell.networks.mlp import MLP
 from gaussbell.networks.value_function import FeatureNetwork
@@ -31,22 +32,26 @@ from gaussbell.simulation.monte_carlo import look_ahead as simulate_ahead
 
 BOX_BUDGET, EPISODE_BUDGET = 1_000_000, 100_000
 """Simulated steps by default: of compiled environments, and of those on the host."""
+BOX_TRANSITIONS, EPISODE_TRANSITIONS = 8000, 16_000
+"""Transitions of a fit by default; along episodes they are near each other, so it takes more of them."""
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """What n_step="auto" tries."""
 EPISODE_LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000)
 """The same along episodes, where one n_step costs as much as another and what counts is their noise."""
-SEARCHED = 2000
-"""Transitions of each fit of the search, where those of the last one cost no simulation."""
+SEARCHED, PROMISING = 4000, 2
+"""Along episodes: transitions of each fit of the search, and how many of these go on with all of them."""
+CORRECTIONS = (1, 10, 100, 1000)
+"""The n_step that a fixed point of the last layer is tried with."""
 FEWEST_SAMPLES = 20
-MIDDLE = 0.2
-"""The first n_step that is tried, as a share of 1 / (1 - discount)."""
-CLEARLY_WORSE = 1.3
-"""A ratio of errors that ends the search on one side."""
-NOISILY_WORSE = 1.1
-"""The same where the errors hold the noise of returns too."""
+MIDDLE, EPISODE_MIDDLE = 0.2, 1.0
+"""The first n_step that is tried, as a share of 1 / (1 - discount), in the box and along episodes."""
+SMALLEST_REST = 1e-3
+"""The least 1 - discount that counts in that."""
+CLEARLY_WORSE, NO_BETTER = 1.3, 1.0
+"""A ratio of errors that ends the search on one side, in the box and along episodes."""
 PATIENCE = 200
 """Solver steps without progress after which a fit ends."""
-FIRST_STEPS, FIRST_EPISODE_STEPS = 100, 40
+FIRST_STEPS, FIRST_EPISODE_STEPS = 100, 30
 """Solver steps for each n_step that is tried, in the box and along episodes; the most promising goes on."""
 STATES = ("box", "visited")
 
@@ -69,7 +74,8 @@ class PolicyEvaluation(Solution):
     the value there: 1 is no better than a constant. `start` has the mean value over the environment's
     starts with its confidence interval, and the Monte-Carlo estimate beside it. `n_step` is that of the
     transitions, `tried` lists all that were tried, `transitions` are those of the fit, and `simulated` counts
-    every step of the simulator, the ones for the choice and for the estimate included.
+    every step of the simulator, the ones for the choice and for the estimate included. `corrected_by` is the
+    n_step whose fixed point replaced the last layer of the fit (`gaussbell.fixed_point`), or None.
     """
 
     n_step: Any = eqx.field(static=True)
@@ -78,6 +84,7 @@ class PolicyEvaluation(Solution):
     simulated: int = eqx.field(static=True)
     ahead: Callable[[Any, Any, int], Any] = eqx.field(static=True)
     start: StartValue | None = eqx.field(static=True, default=None)
+    corrected_by: int | None = eqx.field(static=True, default=None)
 
     @property
     def value_error(self) -> float:
@@ -111,7 +118,7 @@ class PolicyEvaluation(Solution):
         tried = [candidate._asdict() for candidate in self.tried]
         start = None if self.start is None else self.start._asdict()
         found = {"n_step": n_step, "tried": tried, "simulated": self.simulated, "start": start}
-        return super().to_dict() | found
+        return super().to_dict() | found | {"corrected_by": self.corrected_by}
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -136,7 +143,7 @@ def evaluate_policy(
     states: str | Callable[[int, Any], Any] | None = None,
     solver: Solver | None = None,
     max_steps: int = 200,
-    max_transitions: int = 8000,
+    max_transitions: int | None = None,
     timeout: float | None = None,
     progress: bool | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -173,7 +180,8 @@ def evaluate_policy(
             (`monte_carlo.mixed_states` makes one).
         solver: By default LevenbergMarquardt().
         max_steps: Of the solver: the fit stops earlier where validation says so.
-        max_transitions: Of a fit: more cost time, and add little unless the value is rugged.
+        max_transitions: Of a fit, by default 8,000 in the box and 16,000 along episodes: more cost time, and
+            add little unless the value is rugged.
         timeout: Seconds after which simulation and fits end, with the best so far.
         progress: Whether to tell what goes on, by default where the error stream is a terminal.
         on_progress: Called with every fit's Progress.
@@ -198,7 +206,10 @@ def evaluate_policy(
     budget = read_count(
         "budget", (EPISODE_BUDGET if visited else BOX_BUDGET) if budget is None else budget, 1
     )
-    max_transitions = read_count("max_transitions", max_transitions, 1)
+    most = (
+        (EPISODE_TRANSITIONS if visited else BOX_TRANSITIONS) if max_transitions is None else max_transitions
+    )
+    max_transitions = read_count("max_transitions", most, 1)
     max_steps = read_count("max_steps", max_steps, 1)
     if isinstance(n_step, str) and n_step != "auto":
         raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
@@ -245,11 +256,14 @@ def evaluate_policy(
             )
         else:
             fit(n_step)
+        fits.sort(key=lambda fitted: fitted.error)
+        if visited:  # the most promising go on with all transitions
+            for fitted in fits[:PROMISING]:
+                if len(fitted.data) < experience.fits(fitted.n_step):
+                    fit(fitted.n_step, fitted.solution.network).go_on(min(max_steps, FIRST_EPISODE_STEPS))
         best = min(fits, key=lambda fitted: fitted.error)
-        if visited and len(best.data) < experience.fits(best.n_step):
-            best = fit(best.n_step, best.solution.network)  # goes on with all transitions
         best.go_on(max_steps)
-        solution = best.solution
+        solution, corrected_by = _with_fixed_point(best.solution, experience)
         checks = dataclasses.replace(
             check(solution.network, best.data), double_sampling=experience.double_sampling
         )
@@ -281,7 +295,22 @@ def evaluate_policy(
         simulated=experience.simulated,
         ahead=lambda network, state, n: simulate_ahead(network, env, policy, state, n, key=data_key),
         start=start,
+        corrected_by=corrected_by,
     )
+
+
+def _with_fixed_point(solution: Solution, experience: Experience) -> tuple[Solution, int | None]:
+    """The solution with its last layer corrected by the n_step that validation likes best, if any helps.
+
+    All logged steps take part in that, not only those that were fitted.
+    """
+    best, error, chosen = solution, experience.validation_error(solution.network), None
+    if isinstance(experience, EpisodeExperience) and can_have_fixed_point(solution.network):
+        for n in [n for n in CORRECTIONS if n <= experience.longest]:
+            other = corrected(solution, experience.transitions(n, experience.logged))
+            if (its := experience.validation_error(other.network)) < error:
+                best, error, chosen = other, its, n
+    return best, chosen
 
 
 class _Watch:
@@ -376,8 +405,9 @@ def _search(
     ladder = [
         n for n in rungs if n == 1 or (experience.fits(n) >= FEWEST_SAMPLES and n <= experience.longest)
     ]
-    middle = int(np.argmin([abs(np.log(n * (1 - discount) / MIDDLE)) for n in ladder]))
-    worse = NOISILY_WORSE if along and experience.noisy else CLEARLY_WORSE
+    share = EPISODE_MIDDLE if along else MIDDLE
+    middle = int(np.argmin([abs(np.log(n * max(1 - discount, SMALLEST_REST) / share)) for n in ladder]))
+    worse = NO_BETTER if along else CLEARLY_WORSE
     for side in (ladder[middle:], ladder[:middle][::-1]):
         for n in side:
             if fits and experience.fits(n) < 1:

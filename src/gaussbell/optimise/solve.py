@@ -35,9 +35,9 @@ SMALL_COSINE = 1e-6
 POWER_ITERATIONS = 5
 """Enough to know the norm of J to a digit."""
 
-STEPS_BETWEEN_VALIDATIONS = 20
+STEPS_BETWEEN_VALIDATIONS = 5
 
-VALIDATION_PATIENCE = 3
+VALIDATION_PATIENCE = 12
 """Validations without a notably smaller error after which a solve stops early."""
 
 NOTABLY_BETTER = 0.98
@@ -180,6 +180,8 @@ class Solving:
         if self._on_progress is not None:
             most = min(most, max(1, max_steps // PROGRESS_CALLS))
         try:
+            if self._validated is not None and self.steps == 0 and self.is_running:
+                self._run = self._validated.validate(self._run)
             while self.is_running and self.steps < max_steps:
                 stop_at = min(self.steps + chunk, max_steps)
                 if self._validated is not None:
