@@ -6,8 +6,10 @@ from gaussbell.data import LambdaReturn, Log, Transitions
 from gaussbell.diagnostics import Assessment, assess
 from gaussbell.environments import tasks
 from gaussbell.evaluation import (
+    CriticAudit,
     OfflineEvaluation,
     PolicyEvaluation,
+    audit_critic,
     evaluate,
     evaluate_offline,
     evaluate_policy,
@@ -52,6 +54,7 @@ __all__ = [
     "MLP",
     "Assessment",
     "BacktrackingGaussNewton",
+    "CriticAudit",
     "Dogleg",
     "FeatureNetwork",
     "FiniteMDP",
@@ -82,6 +85,7 @@ __all__ = [
     "ValueFunction",
     "actions",
     "assess",
+    "audit_critic",
     "control",
     "datasets",
     "diagnostics",

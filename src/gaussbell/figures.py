@@ -241,6 +241,39 @@ def draw_offline(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def draw_audit(record: dict[str, Any]) -> Figure:
+    """The record of an audit: returns over a critic's values, and both along the episode."""
+    result = record["result"]
+    caption = (
+        f"{result['assessment']['sentence']} Left: visited states, and the means of tenths of them; a right "
+        "value lies on the dashed line in the mean. Right: means by age, with twice the standard error."
+    )
+    title = f"A critic in {record['settings']['problem']}, beside returns"
+    with panels(2, title=title, caption=caption) as (figure, axes):
+        left, right = axes
+        sample, groups, ages = result["sample"], result["by_value"], result["by_age"]
+        left.plot(sample["value"], sample["returned"], ".", color=GREY, alpha=0.3, ms=3, label="critic")
+        if "ours" in sample:
+            left.plot(sample["ours"], sample["returned"], ".", color=BLUE, alpha=0.3, ms=3, label="our fit")
+        ends = [min(sample["returned"]), max(sample["returned"])]
+        left.plot(ends, ends, "--", color="black", lw=1, label="right")
+        predicted, returned = ([group[name] for group in groups] for name in ("predicted", "returned"))
+        left.plot(predicted, returned, "o-", color=VERMILION, label="critic, tenths")
+        left.set(title="Value and return of states", xlabel="value", ylabel="return (discounted reward)")
+        left.legend()
+        at, predicted, returned, error = (
+            np.array([group[name] for group in ages], float)
+            for name in ("at", "predicted", "returned", "error")
+        )
+        right.errorbar(
+            at, returned, 2 * np.nan_to_num(error, posinf=0), color=BLUE, marker="o", label="returns"
+        )
+        right.plot(at, predicted, "o-", color=VERMILION, label="critic")
+        right.set(title="Along the episode", xlabel="steps since the start", ylabel="mean value")
+        right.legend()
+    return figure
+
+
 def draw_sweeps(record: dict[str, Any]) -> Figure:
     """The record of policy iteration: the score of each sweep's roll-outs, and where the transitions went."""
     runs, task = record["runs"], record["task"] or {}

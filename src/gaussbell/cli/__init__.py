@@ -1,4 +1,4 @@
-"""The command line: gaussbell evaluate, diagnose, iterate, reproduce, list, check, report, watch, bench."""
+"""The command line: gaussbell evaluate, audit, diagnose, iterate, reproduce, report, watch and others."""
 
 import contextlib
 import sys
@@ -9,6 +9,7 @@ import typer
 
 import gaussbell as gb
 from gaussbell.cli import evaluate
+from gaussbell.cli.audit import audit_environment
 from gaussbell.cli.bench import bench_steps
 from gaussbell.cli.diagnose import diagnose_file
 from gaussbell.cli.iterate import iterate_problem
@@ -68,6 +69,49 @@ def diagnose(
     """
     check_writable(out)
     raise typer.Exit(0 if diagnose_file(file, seed=seed, as_json=as_json, out=out) else 1)
+
+
+@app.command()
+def audit(
+    env: Annotated[str, typer.Argument(help="The id of a Gymnasium environment.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="A Stable-Baselines3 model whose policy and critic are meant, as module:name."),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Another policy: a function of a state, as module:name.")
+    ] = None,
+    critic: Annotated[
+        str | None, typer.Option(help="Another critic: a function of a batch of states, as module:name.")
+    ] = None,
+    discount: Annotated[
+        float | None, typer.Option(min=0.01, max=1, help="Of a step; by default the model's, or 0.99.")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=100, help="Simulated steps at most, in all.")] = 100_000,
+    seed: evaluate.Seed = 0,
+    as_json: evaluate.AsJson = False,
+    out: evaluate.Out = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page to this .html file.")] = None,
+) -> None:
+    """How far a critic is from the truth, and where, by whole episodes; our own fit beside it.
+
+    The exit code is 0 when nothing speaks against the critic.
+    """
+    check_writable(out)
+    check_report(report)
+    sound = audit_environment(
+        env,
+        model=model,
+        policy=policy,
+        critic=critic,
+        discount=discount,
+        budget=budget,
+        seed=seed,
+        as_json=as_json,
+        out=out,
+        report=report,
+    )
+    raise typer.Exit(0 if sound else 1)
 
 
 @app.command()

@@ -4,7 +4,6 @@ import dataclasses
 import importlib
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def evaluate_log(
 ) -> bool:
     """Fit Q-factors of a policy to logged data; can the estimate be trusted?"""
     started = time.perf_counter()
-    target = import_policy(policy)
+    target = import_named("--policy", policy)
     log = read_log(data, env)
     with showing_steps(f"{len(log):,} logged steps, {num_bootstrap} refits", max_steps) as show:
         found = gb.evaluate_offline(
@@ -101,16 +100,16 @@ def evaluate_log(
     return found.assessment.trusted is not False
 
 
-def import_policy(name: str) -> Callable[..., Any]:
-    """The function that "module:function" names; modules in the working folder are found too."""
-    module, _, function = name.partition(":")
-    if not module or not function:
-        raise ValueError(f"--policy {name}: give module:function, for example my_policies:balance.")
+def import_named(option: str, name: str) -> Any:
+    """What "module:name" names; modules in the working folder are found too."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"{option} {name}: give module:name, for example my_policies:balance.")
     sys.path.insert(0, "")
     try:
-        found = getattr(importlib.import_module(module), function)
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"--policy {name}: it cannot be imported ({error}).") from error
+        raise ValueError(f"{option} {name}: it cannot be imported ({error}).") from error
     finally:
         sys.path.remove("")
     return found

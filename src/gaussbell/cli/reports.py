@@ -61,6 +61,14 @@ def report_evaluation(
     _tell(path)
 
 
+def report_audit(path: Path, record: Mapping[str, Any]) -> None:
+    """Write the report of an audit."""
+    from gaussbell.report import page_of_audit, write_report  # noqa: PLC0415 - needs plotly and xarray
+
+    write_report(page_of_audit(record), path)
+    _tell(path)
+
+
 def report_iteration(
     path: Path, record: Mapping[str, Any], diagnosis: dict[str, Any] | None, *, out: Path | None
 ) -> None:

@@ -40,6 +40,7 @@ from gaussbell.simulation.monte_carlo import effective_horizon
 
 TOLERABLE = 0.3
 """An error of this share of the value's standard deviation is the largest that is trusted."""
+REMEDY = "Add samples, a longer n_step, solver steps, or a larger network."
 HELD_OUT_STATES, HELD_OUT_EPISODES = 512, 50
 NEIGHBOURS = (1, 2, 4, 8)
 """Averages over so many nearest samples are the references of the data alone."""
@@ -172,16 +173,17 @@ def judge(
     reference: Reference = Reference.NONE,
     estimate: ErrorEstimate | None = None,
     scorer: Callable[[np.ndarray], np.ndarray] | None = None,
+    remedy: str | None = None,
 ) -> Assessment:
-    """The assessment that checks and an estimated error amount to."""
+    """The assessment that checks and an estimated error amount to; `remedy` says what a fit would need."""
     said = [f"The fit is {status}."] if status in BROKEN else []
     if estimate is None:
         reasons = (*said, *checks.warnings)
         return Assessment(False if reasons else None, reasons, reference, checks)
     if not estimate.error <= TOLERABLE * estimate.spread:
         said.append(
-            f"The error is estimated at more than {TOLERABLE:g} standard deviations of the value itself. Add "
-            "samples, a longer n_step, solver steps, or a larger network."
+            f"The error is estimated at more than {TOLERABLE:g} standard deviations of the value itself. "
+            f"{remedy or REMEDY}"
         )
     # What a model or a simulator has measured to be right is right, whatever the data look like.
     unseen = reference is Reference.DATA and checks.reward_coverage == 0

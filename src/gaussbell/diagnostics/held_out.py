@@ -166,6 +166,16 @@ class LoggedReturns:
         return self._rewards + self.remaining * values[self._episode]
 
 
+class JudgedValues(NamedTuple):
+    """Visited states, where they stand in which episode, their values by a network, and their returns."""
+
+    state: np.ndarray
+    age: np.ndarray
+    episode: np.ndarray
+    value: np.ndarray
+    returned: np.ndarray
+
+
 class HeldOutEpisodes:
     """Whole episodes that no fit has seen: their returns are what the values of visited states should be.
 
@@ -249,6 +259,12 @@ class HeldOutEpisodes:
         count = min(NEIGHBOURS_ASKED, len(states))
         near = KDTree(_scaled(scale, states)).query(_scaled(scale, inputs), k=count)[1]
         return np.sqrt(np.maximum(squares[near].reshape(len(inputs), count).mean(axis=1), 0.0))
+
+    def judged_values(self, network: Any) -> "JudgedValues":
+        """The states that were judged, with what the network and their returns say they are worth."""
+        rows, log = self._judged, self.log
+        values, returns = values_at(network, log.state[rows]), self.returns(network)[rows]
+        return JudgedValues(log.state[rows], log.age[rows], log.episode[rows], values, returns)
 
     def _gaps(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
         """How far the values of all steps are from their returns, and these."""

@@ -213,7 +213,7 @@ def evaluate_policy(
     max_steps = read_count("max_steps", max_steps, 1)
     if isinstance(n_step, str) and n_step != "auto":
         raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
-    watch = _Watch(timeout, progress, budget)
+    watch = Watch(timeout, progress, budget)
     data_key, network_key = jax.random.split(as_key(key))
     fits: list[_Fit] = []
     try:
@@ -313,7 +313,7 @@ def _with_fixed_point(solution: Solution, experience: Experience) -> tuple[Solut
     return best, chosen
 
 
-class _Watch:
+class Watch:
     """Tells what goes on, and when the time is up."""
 
     def __init__(self, timeout: float | None, progress: bool | None, budget: int):
@@ -322,6 +322,11 @@ class _Watch:
         self._end = None if timeout is None else time.monotonic() + timeout
         self._shown = sys.stderr.isatty() if progress is None else progress
         self._budget, self._last = budget, 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time runs out, at least a moment."""
+        return None if self._end is None else max(self._end - time.monotonic(), 1e-3)
 
     @property
     def is_over(self) -> bool:
@@ -362,7 +367,7 @@ class _Fit:
         network: Any,
         solver: Any,
         experience: Experience,
-        watch: _Watch,
+        watch: Watch,
         on_progress: Any,
     ):
         self.n_step, self.data = n_step, data

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from gaussbell.networks.host_values import HostValues
 from gaussbell.networks.mlp import MLP
 from gaussbell.numerics.arguments import as_key, read_numbers
 from gaussbell.numerics.precision import (
@@ -183,8 +184,10 @@ def one_value(network: Any, x: Float[Array, " d"]) -> Float[Array, ""]:
 def values_at(network: Any, inputs: Any) -> np.ndarray:
     """The values of a batch of inputs under any value network, in double precision, as NumPy numbers.
 
-    Compiled once for each number of inputs.
+    Compiled once for each number of inputs, unless it is a function on the host.
     """
+    if isinstance(network, HostValues):
+        return network(inputs)
     return np.asarray(_compiled_values(network, read_numbers("inputs", inputs)))
 
 

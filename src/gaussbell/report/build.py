@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import gaussbell
 from gaussbell import records
 from gaussbell.records import cells as cell_files
-from gaussbell.report import evaluation, iteration, speed, sweeps
+from gaussbell.report import audit, evaluation, iteration, speed, sweeps
 from gaussbell.report.html import to_html
 from gaussbell.report.overview import describe_all
 from gaussbell.report.parts import Facts, Item, Page, Section, Words
@@ -100,6 +100,13 @@ def page_of_iteration(record: Mapping[str, Any], diagnosis: Mapping[str, Any] | 
     return _with_origin(f"Policy iteration: {record['settings']['problem']}", sections, record, command)
 
 
+def page_of_audit(record: Mapping[str, Any]) -> Page:
+    """The report of an audit of a critic."""
+    record, command = records.to_plain(record), command_of(record)
+    run = Section("run", "The audit", audit.describe(record, command))
+    return _with_origin(f"Audit of a critic: {record['settings']['problem']}", [run], record, command)
+
+
 def write_report(page: Page, path: Path) -> Path:
     """Write a page as one HTML file; whole or not at all."""
     return records.write_text(path, to_html(page))
@@ -187,8 +194,12 @@ def _run_section(
 ) -> tuple[str, list[Item]] | None:
     """The same for an evaluation, an iteration, or a diagnosis without either of them."""
     kind = record.get("command")
-    if kind not in ("evaluate", "iterate", "diagnose"):
+    if kind not in ("evaluate", "iterate", "diagnose", "audit"):
         return None
+    if kind == "audit":
+        return f"Audit of a critic: {record['settings']['problem']}", audit.describe(
+            record, command_of(record)
+        )
     command, diagnosis = command_of(record), kept.get(path.parent / "diagnosis.json")
     if kind == "evaluate":
         name = record["settings"].get("problem") or record["settings"].get("data")
