@@ -19,21 +19,21 @@ class Stepped(NamedTuple):
 
 
 class Copies(abc.ABC):
-    """Several environments of one kind, each reset and stepped by its number."""
+    """Several environments of one kind; `numbers` say which of them are meant."""
 
     @abc.abstractmethod
     def __len__(self) -> int: ...
 
     @abc.abstractmethod
-    def reset(self, numbers: Sequence[int], seeds: Sequence[int]) -> list[Any]:
+    def reset(self, numbers: Any, seeds: Any) -> list[Any]:
         """Begin an episode in each of the copies, and what is observed then."""
 
     @abc.abstractmethod
-    def step(self, numbers: Sequence[int], actions: Sequence[Any]) -> Stepped:
+    def step(self, numbers: Any, actions: Sequence[Any]) -> Stepped:
         """Take one action in each of the copies."""
 
     @abc.abstractmethod
-    def redraw(self, numbers: Sequence[int], seeds: Sequence[int]) -> None:
+    def redraw(self, numbers: Any, seeds: Any) -> None:
         """From here on these copies draw other random numbers."""
 
     @abc.abstractmethod
@@ -50,17 +50,17 @@ class LocalCopies(Copies):
     def __len__(self) -> int:
         return len(self.envs)
 
-    def reset(self, numbers: Sequence[int], seeds: Sequence[int]) -> list[Any]:
+    def reset(self, numbers: Any, seeds: Any) -> list[Any]:
         return [self.envs[k].reset(seed=int(seed))[0] for k, seed in zip(numbers, seeds, strict=True)]
 
-    def step(self, numbers: Sequence[int], actions: Sequence[Any]) -> Stepped:
+    def step(self, numbers: Any, actions: Sequence[Any]) -> Stepped:
         results = [self.envs[k].step(action) for k, action in zip(numbers, actions, strict=True)]
         observation, reward, terminated, truncated, _ = zip(*results, strict=True)
         return Stepped(
             list(observation), np.array(reward, float), np.array(terminated, bool), np.array(truncated, bool)
         )
 
-    def redraw(self, numbers: Sequence[int], seeds: Sequence[int]) -> None:
+    def redraw(self, numbers: Any, seeds: Any) -> None:
         for k, seed in zip(numbers, seeds, strict=True):
             self.envs[k].unwrapped.np_random = np.random.default_rng(int(seed))
 
@@ -84,7 +84,7 @@ class AsyncCopies(Copies):
     def __len__(self) -> int:
         return self._count
 
-    def reset(self, numbers: Sequence[int], seeds: Sequence[int]) -> list[Any]:
+    def reset(self, numbers: Any, seeds: Any) -> list[Any]:
         if self._envs is None:
             self._start()
         given: list[Any] = [None] * self._count
@@ -95,7 +95,7 @@ class AsyncCopies(Copies):
         self._over[mask] = False
         return [observation[k] for k in numbers]
 
-    def step(self, numbers: Sequence[int], actions: Sequence[Any]) -> Stepped:
+    def step(self, numbers: Any, actions: Sequence[Any]) -> Stepped:
         if self._over.any():
             idle = np.flatnonzero(self._over)
             self.reset(list(idle), list(range(len(idle))))
@@ -109,7 +109,7 @@ class AsyncCopies(Copies):
         rows = list(numbers)
         return Stepped([observation[k] for k in rows], reward[rows], terminated[rows], truncated[rows])
 
-    def redraw(self, numbers: Sequence[int], seeds: Sequence[int]) -> None:
+    def redraw(self, numbers: Any, seeds: Any) -> None:
         generators: list[Any] = list(self._envs.get_attr("np_random"))
         for k, seed in zip(numbers, seeds, strict=True):
             generators[k] = np.random.default_rng(int(seed))

@@ -41,8 +41,8 @@ def _facts(result: Mapping[str, Any]) -> dict[str, str]:
 def _error(assessment: Mapping[str, Any]) -> str:
     low, high = assessment["interval"]
     return (
-        f"{assessment['value_error']:.3g} ({low:.3g} to {high:.3g}), {assessment['relative_error']:.2g} of the "
-        f"value's standard deviation, over {assessment['over']}"
+        f"{assessment['value_error']:.3g} ({low:.3g} to {high:.3g}), {assessment['relative_error']:.2g} of "
+        f"the value's standard deviation, over {assessment['over']}"
     )
 
 
