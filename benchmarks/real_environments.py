@@ -1,30 +1,61 @@
 """How right are values in environments that nobody here wrote, of policies that Stable-Baselines3 trained?
 
-    python benchmarks/real_environments.py --out runs/bench [--seeds 3] [Hopper-v5 ...]
+    python benchmarks/real_environments.py --out runs/bench [--seeds 1] [--torch PYTHON] [Hopper-v5 ...]
 
-For every policy in benchmarks/policies (made by train_policies.py): the error of `evaluate_policy` over the
-states of fresh episodes, beside a fit of the same network to the returns of the same episodes, and the
-critic of the policy's own training. The truth at a visited state is its return where nothing is random, else
-the mean of continuations: the episode is played again up to the state, then with other random numbers.
+For every policy in benchmarks/policies (made by train_policies.py), and a random one in each environment: the
+error of `evaluate_policy` over the states of fresh episodes, beside what others make of the same episodes
+with a network of the same size: regression on their returns (by our solver, and by Adam), TD(lambda) by Adam
+(value_peers.py, if --torch names the Python of an environment that has torch), and the critic of the policy's
+own training. The truth at a visited state is its return where nothing is random, else the mean of
+continuations: the episode is played again up to the state, then with other random numbers.
 
-Development was done on the first stages of LunarLander-v3, Hopper-v5 and CartPole-v1; the rest was set aside.
+Development was done on the first stages of LunarLander-v3, Hopper-v5 and CartPole-v1, and on a policy in
+LunarLander-v3 that is not kept here; the rest was set aside.
 """
 
 import argparse
 import json
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import gymnasium
+import jax
 import numpy as np
 
 import gaussbell as gb
+from gaussbell.data.transitions import Transitions
+from gaussbell.diagnostics.held_out import LoggedReturns
+from gaussbell.evaluation.experience import EpisodeExperience
 
 DISCOUNT = 0.99
 HORIZON = 700  # less than a thousandth of the discount is left
-CONTINUATIONS = 16
+CONTINUATIONS = 30
+STATES, NOISY_STATES = 500, 50
+EPISODES = 60
+MAX_TRANSITIONS = 16_000
 HERE = Path(__file__).parent
 DEVELOPED_ON = ("LunarLander-v3-98304", "Hopper-v5-81920", "CartPole-v1-4096")
+
+
+class RandomPolicy:
+    """Every legal action alike: `noisy`, so it is given keys."""
+
+    algorithm, noisy = "random", True
+
+    def __init__(self, name: str):
+        self.name, self.stem = name, f"{name}-random"
+        self.space = gymnasium.make(name).action_space
+
+    def __call__(self, states: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        rngs = [np.random.default_rng(key) for key in keys]
+        if isinstance(self.space, gymnasium.spaces.Discrete):
+            return np.array([rng.integers(self.space.n) for rng in rngs])
+        return np.array([rng.uniform(self.space.low, self.space.high) for rng in rngs])
+
+    def critic(self, states: np.ndarray) -> None:
+        return None
 
 
 class StoredPolicy:
@@ -33,6 +64,7 @@ class StoredPolicy:
     def __init__(self, path: Path):
         with np.load(path) as stored:
             self.arrays = dict(stored)
+        self.stem, self.noisy = path.stem, False
         self.settings = json.loads(str(self.arrays.pop("settings")))
         self.name, self.algorithm = self.settings["env"], self.settings["algorithm"]
         self.space = gymnasium.make(self.name).action_space
@@ -47,11 +79,11 @@ class StoredPolicy:
         return np.clip(scores, low, high)
 
     def critic(self, states: np.ndarray) -> np.ndarray | None:
-        """What the training thought of states, in its own discount; None where it normalised rewards."""
-        if self.algorithm == "SAC" or "reward_variance" in self.arrays:
+        """What PPO's training thought of states, in units of the rewards; None for other algorithms."""
+        if self.algorithm != "PPO":
             return None
-        values = self._network("critic", states)
-        return values.max(axis=1)
+        unit = np.sqrt(self.arrays["reward_variance"] + 1e-8) if "reward_variance" in self.arrays else 1.0
+        return self._network("critic", states)[:, 0] * unit
 
     def _network(self, part: str, states: np.ndarray) -> np.ndarray:
         phi = np.asarray(states, np.float32)
@@ -66,21 +98,22 @@ class StoredPolicy:
         return phi
 
 
-def truth(policy: StoredPolicy, seed: int, states: int = 200, episodes: int = 60):
-    """Visited states of fresh episodes, their values, and the standard errors of these."""
+def truth(policy, seed: int):
+    """Visited states of fresh episodes, their values, and the standard errors of these; and start returns."""
     env = gymnasium.make(policy.name, max_episode_steps=-1)
     limit = gymnasium.spec(policy.name).max_episode_steps
-    noisy = gb.environments.from_gymnasium(policy.name, num_envs=1).is_stochastic
+    noisy = policy.noisy or gb.environments.from_gymnasium(policy.name, num_envs=1).is_stochastic
     rng = np.random.default_rng(seed)
-    played = [_play(env, policy, int(rng.integers(2**31)), limit) for _ in range(episodes)]
+    played = [_play(env, policy, int(rng.integers(2**31)), limit) for _ in range(EPISODES)]
     steps = [(k, t) for k, (_, seen, *_) in enumerate(played) for t in range(min(limit, len(seen)))]
     seen, values, errors = [], [], []
-    for pick in rng.choice(len(steps), min(states, len(steps)), replace=False):
+    count = NOISY_STATES if noisy else STATES
+    for pick in rng.choice(len(steps), min(count, len(steps)), replace=False):
         number, t = steps[pick]
         episode_seed, observations, actions, rewards = played[number]
         if noisy:
             continued = [
-                _branch(env, policy, episode_seed, actions[:t], rng.integers(2**31))
+                _branch(env, policy, episode_seed, actions[:t], int(rng.integers(2**31)))
                 for _ in range(CONTINUATIONS)
             ]
             values.append(np.mean(continued))
@@ -93,11 +126,16 @@ def truth(policy: StoredPolicy, seed: int, states: int = 200, episodes: int = 60
     return np.array(seen, float), np.array(values), np.array(errors), np.array(starts)
 
 
+def _act(policy, observation, seed: int, step: int):
+    states = np.asarray(observation)[None]
+    return (policy(states, np.array([[seed, step]], np.uint32)) if policy.noisy else policy(states))[0]
+
+
 def _play(env, policy, seed: int, limit: int):
     observation, _ = env.reset(seed=seed)
     seen, actions, rewards, ended = [], [], [], False
     while not ended and len(rewards) < limit + HORIZON:
-        action = policy(observation[None])[0]
+        action = _act(policy, observation, seed, len(rewards))
         seen.append(observation)
         actions.append(action)
         observation, reward, ended, *_ = env.step(action)
@@ -111,50 +149,106 @@ def _branch(env, policy, seed: int, actions, other: int) -> float:
         observation, *_ = env.step(action)
     env.unwrapped.np_random = np.random.default_rng(other)
     total, share = 0.0, 1.0
-    for _ in range(HORIZON):
-        observation, reward, ended, *_ = env.step(policy(observation[None])[0])
+    for step in range(HORIZON):
+        observation, reward, ended, *_ = env.step(_act(policy, observation, other, step))
         total, share = total + share * float(reward), share * DISCOUNT
         if ended:
             break
     return total
 
 
-def measure(path: Path, seed: int, budget: int) -> dict:
-    policy = StoredPolicy(path)
+def by_returns(experience: EpisodeExperience, network, seed: int):
+    """Regression on returns by our own solver: the same network, transitions and validation."""
+    log = experience.log
+    returns = LoggedReturns(log, DISCOUNT)(lambda states: 0 * states[..., 0])
+    rows = np.random.default_rng(seed).permutation(len(log))[:MAX_TRANSITIONS]
+    data = Transitions(log.state[rows], returns[rows], log.next_state[rows], np.zeros(len(rows)))
+    return gb.evaluate(
+        network,
+        data,
+        solver=gb.LevenbergMarquardt(),
+        scale_output=True,
+        max_steps=200,
+        validation=experience.validation_error,
+        diagnose=False,
+    ).network
+
+
+def by_torch(experience: EpisodeExperience, states: np.ndarray, seed: int, python: str) -> dict:
+    logs = {"fitting": experience.log, "validating": experience.validating.log}
+    fields = ("state", "reward", "next_state", "terminated", "episode")
+    arrays = {f"{name}_{field}": getattr(log, field) for name, log in logs.items() for field in fields}
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "episodes.npz", Path(folder) / "values.npz"
+        np.savez(source, states=states, sizes=[20, 20], seed=seed, discount=DISCOUNT, **arrays)
+        subprocess.run([python, str(HERE / "value_peers.py"), str(source), str(target)], check=True)
+        with np.load(target) as found:
+            return {name: found[name] for name in found.files}
+
+
+def measure(policy, seed: int, budget: int, python: str | None) -> dict:
     env = gb.environments.from_gymnasium(policy.name, discount=DISCOUNT)
-    acting = gb.policies.on_host(policy)
+    acting = gb.policies.on_host(policy, noisy=policy.noisy)
     states, values, errors, starts = truth(policy, 10_000 + seed)
 
-    def error(network) -> float:
-        square = np.mean((np.asarray(network(states), float) - values) ** 2) - np.mean(errors**2)
+    def error(predicted) -> float:
+        square = np.mean((np.asarray(predicted, float) - values) ** 2) - np.mean(errors**2)
         return float(np.sqrt(max(square, 0.0)) / values.std())
 
-    found, seconds = {}, {}
-    for name, n_step in (("auto", "auto"), ("whole returns", 10**6)):
+    def timed(call):
         started = time.perf_counter()
-        found[name] = gb.evaluate_policy(env, acting, n_step=n_step, budget=budget, key=seed, progress=False)
-        seconds[name] = round(time.perf_counter() - started, 1)
-    ours, critic = found["auto"], policy.critic(states)
-    start, deviation = starts.mean(), starts.std() / np.sqrt(len(starts))
+        return call(), round(time.perf_counter() - started, 1)
+
+    ours, seconds = timed(lambda: gb.evaluate_policy(env, acting, budget=budget, key=seed, progress=False))
+    key = jax.random.split(jax.random.key(seed))
+    experience = EpisodeExperience(env, acting, budget, key=key[0], q=False, max_transitions=MAX_TRANSITIONS)
+    inner = gb.MLP((env.width, 20, 20, 1), key=key[1])
+    start_network = gb.FeatureNetwork(
+        experience.features, inner.with_weights(tuple(w / np.sqrt(len(w)) for w in inner.weights))
+    )
+    regression, regression_seconds = timed(lambda: by_returns(experience, start_network, seed))
+    peers = {"returns, LM": error(regression(states))}
+    peer_seconds = {"returns, LM": regression_seconds}
+    versions = {"gymnasium": gymnasium.__version__, "gaussbell": gb.__version__}
+    if python is not None:
+        found = by_torch(experience, states, seed, python)
+        versions["torch"] = str(found["torch"])
+        for name in ("returns, Adam", "TD(lambda), Adam"):
+            peers[name] = error(found[name])
+            peer_seconds[name] = round(float(found[f"seconds of {name}"]), 1)
+    critic = policy.critic(states)
+    if critic is not None:
+        peers["SB3's critic"] = error(critic)
+    true_error = error(ours.network(states))
     return {
-        "policy": path.stem,
-        "developed on": path.stem in DEVELOPED_ON,
+        "policy": policy.stem,
+        "developed on": policy.stem in DEVELOPED_ON,
         "seed": seed,
-        "error": error(ours.network),
-        "claimed over true": ours.value_error / values.std() / error(ours.network),
-        "error of a fit to returns": error(found["whole returns"].network),
-        "error of the critic": None if critic is None else error(lambda _: critic),
+        "random": bool(errors.any()),
+        "error": true_error,
+        "claimed": ours.relative_error,
+        "claimed over true": ours.value_error / (true_error * values.std()),
+        "peers": peers,
+        "over the best peer": true_error / min(peers.values()),
         "n_step": ours.n_step,
+        "corrected by": ours.corrected_by,
         "start value": ours.start_value,
         "interval": ours.start.interval,
         "Monte-Carlo interval": ours.start.monte_carlo_interval,
-        "true start value": start,
-        "its standard error": deviation,
+        "true start value": starts.mean(),
+        "its standard error": starts.std(ddof=1) / np.sqrt(len(starts)),
         "simulated": ours.simulated,
-        "seconds": seconds["auto"],
-        "seconds of the fit to returns": seconds["whole returns"],
+        "seconds": seconds,
+        "peers' seconds": peer_seconds,
         "trusted": ours.assessment.trusted,
+        "versions": versions,
     }
+
+
+def _kept(out: Path) -> list:
+    """What an earlier run has measured already."""
+    path = out / "real_environments.json"
+    return json.loads(path.read_text()) if path.exists() else []
 
 
 def main() -> None:
@@ -164,14 +258,19 @@ def main() -> None:
     parser.add_argument("--policies", type=Path, default=HERE / "policies")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--budget", type=int, default=100_000)
+    parser.add_argument("--torch", help="the Python of an environment that has torch")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for path in sorted(given.policies.glob("*.npz")):
-        if given.names and not any(path.stem.startswith(name) for name in given.names):
+    policies = [StoredPolicy(path) for path in sorted(given.policies.glob("*.npz"))]
+    policies += [RandomPolicy(name) for name in dict.fromkeys(policy.name for policy in policies)]
+    done = {row["policy"] for row in _kept(given.out)}
+    policies = [policy for policy in policies if policy.stem not in done]
+    rows = _kept(given.out)
+    for policy in policies:
+        if given.names and not any(policy.stem.startswith(name) for name in given.names):
             continue
         for seed in range(given.seeds):
-            rows.append(measure(path, seed, given.budget))
+            rows.append(measure(policy, seed, given.budget, given.torch))
             print(json.dumps(rows[-1]), flush=True)
             (given.out / "real_environments.json").write_text(json.dumps(rows, indent=1) + "\n")
 

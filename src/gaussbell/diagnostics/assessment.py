@@ -40,6 +40,8 @@ from gaussbell.simulation.monte_carlo import effective_horizon
 
 TOLERABLE = 0.3
 """An error of this share of the value's standard deviation is the largest that is trusted."""
+NEGLIGIBLE = 1e-3
+"""An error of this share of the value itself is trusted too, however little the value varies."""
 REMEDY = "Add samples, a longer n_step, solver steps, or a larger network."
 HELD_OUT_STATES, HELD_OUT_EPISODES = 512, 50
 NEIGHBOURS = (1, 2, 4, 8)
@@ -180,7 +182,7 @@ def judge(
     if estimate is None:
         reasons = (*said, *checks.warnings)
         return Assessment(False if reasons else None, reasons, reference, checks)
-    if not estimate.error <= TOLERABLE * estimate.spread:
+    if not estimate.error <= max(TOLERABLE * estimate.spread, NEGLIGIBLE * estimate.size):
         said.append(
             f"The error is estimated at more than {TOLERABLE:g} standard deviations of the value itself. "
             f"{remedy or REMEDY}"

@@ -54,7 +54,7 @@ class ErrorEstimate(NamedTuple):
     """An estimate of the root mean squared error of a value, its 95 % interval, and the value's spread.
 
     `over` names the states, and `caveat` says why it may miss an error, if there is a reason. `square` and
-    `deviation` are the mean square and its standard error.
+    `deviation` are the mean square and its standard error; `size` is the root mean square of the value.
     """
 
     error: float
@@ -65,6 +65,7 @@ class ErrorEstimate(NamedTuple):
     caveat: str | None = None
     square: float = np.nan
     deviation: float = np.nan
+    size: float = 0.0
 
     def with_square(self, square: float, deviation: float) -> "ErrorEstimate":
         """The same with another mean square, which may be negative where noise was subtracted."""
@@ -230,6 +231,7 @@ class HeldOutEpisodes:
         judged, clusters = self._judged, self.log.episode[self._judged]
         squares, variance = gaps[judged] ** 2, float(returns[judged].var())
         plain = error_estimate(squares, np.sqrt(variance), self.over, self._caveat, clusters)
+        plain = plain._replace(size=float(np.sqrt(np.mean(returns[judged] ** 2))))
         if self._near is None:
             return plain
         products = gaps[judged] * gaps[self._near.rows[judged]].mean(axis=1)
@@ -247,7 +249,8 @@ class HeldOutEpisodes:
             square = float(weights @ [by_twins.square, smooth.square])
             deviation = float(np.linalg.norm(weights * [by_twins.deviation, smooth.deviation]))
             found = by_twins.with_square(square, deviation)
-        return found._replace(spread=float(np.sqrt(max(variance - noise, SMALLEST_SPREAD * variance))))
+        spread = float(np.sqrt(max(variance - noise, SMALLEST_SPREAD * variance)))
+        return found._replace(spread=spread, size=plain.size)
 
     def error_at(self, network: Any, inputs: Any) -> Float[np.ndarray, " K"]:
         """The error at states (K, d): the mean over the nearest states that were judged, noise subtracted."""

@@ -95,14 +95,14 @@ class BoxExperience:
         self._fit_key, check_key, final_key, self._start_key = jax.random.split(key, 4)
         horizon, paths = effective_horizon(env.discount, TAIL), 1 + self.noisy
         count = int(np.clip(CHECKED_SHARE * budget // (horizon * paths), *CHECKED_STATES))
-        self._validating, self._final = (
+        self.validating, self._final = (
             HeldOutPaths(env, policy, count, key=k, q=q, states=states) for k in (check_key, final_key)
         )
         self._max_transitions, self._budget = max_transitions, budget
         self._start_budget = int(START_SHARE * budget)
-        left = budget - self._validating.cost - self._final.cost - self._start_budget
+        left = budget - self.validating.cost - self._final.cost - self._start_budget
         self._share = max(left, budget // 2) // (TRIES if searching else 1)
-        self.simulated = self._validating.cost + self._final.cost
+        self.simulated = self.validating.cost + self._final.cost
         self.double_sampling = self.noisy and self._successors == 1
         self.features: Features | None = None
         self.longest = effective_horizon(env.discount, WHOLE)
@@ -136,7 +136,7 @@ class BoxExperience:
 
     def validation_error(self, network: Any) -> float:
         """For choosing among fits."""
-        return self._validating.estimate(network).error
+        return self.validating.estimate(network).error
 
     def estimate(self, network: Any) -> ErrorEstimate:
         """The error of a fit, on paths that served for nothing else."""
@@ -192,23 +192,25 @@ class EpisodeExperience:
             )
             held_out.append(episodes)
             self.simulated += steps
-        self._validating, self._final = held_out
+        self.validating, self._final = held_out
         left = budget - self.simulated
         if q:
             horizon = max(1, int(Q_EXPLORES_EVERY / (1 - env.discount)))
-            self._log = env.log(policy, left, key=keys[2], explore=1 / horizon)
+            self.log = env.log(policy, left, key=keys[2], explore=1 / horizon)
         else:
-            self._log = gather_episodes(
-                env, policy, left, length=episode_length(env), key=keys[2], on_progress=tell
+            # Past a time limit as well: values before it depend on what comes after it.
+            length = episode_length(env) + effective_horizon(env.discount, TAIL)
+            self.log = gather_episodes(
+                env, policy, left, length=length, key=keys[2], past_limit=True, on_progress=tell
             )
-        self.simulated += len(self._log)
-        self.logged = len(self._log)
+        self.simulated += len(self.log)
+        self.logged = len(self.log)
         self._rows = host_rng(keys[2]).permutation(self.logged)
         self._max_transitions = max_transitions
-        inputs = np.column_stack([self._log.state, self._log.action]) if q else self._log.state
+        inputs = np.column_stack([self.log.state, self.log.action]) if q else self.log.state
         self.features = Standardise.of(inputs)
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
-        self.longest = int(self._log.age.max()) + 1
+        self.longest = int(self.log.age.max()) + 1
 
     def fits(self, n_step: int) -> int:
         """How many transitions a fit may have: as many for every n_step, all along the same episodes."""
@@ -217,13 +219,13 @@ class EpisodeExperience:
     def transitions(self, n_step: int | LambdaReturn, most: int) -> Transitions:
         """Transitions to fit, at most so many, drawn over all steps of all episodes."""
         chosen = {"policy": self._policy, "key": self._key} if self._q else {}
-        return self._log.transitions(
+        return self.log.transitions(
             discount=self._env.discount, n_step=n_step, rows=np.sort(self._rows[:most]), **chosen
         )
 
     def validation_error(self, network: Any) -> float:
         """For choosing among fits."""
-        return self._validating.validation_error(network)
+        return self.validating.validation_error(network)
 
     def estimate(self, network: Any) -> ErrorEstimate:
         """The error of a fit, by episodes that served for nothing else."""
@@ -237,7 +239,7 @@ class EpisodeExperience:
         """The value at the starts of episodes; None for Q-factors and processes without episodes."""
         if self._q or self._env.ending != "end":
             return None
-        parts = (self._validating, self._final, HeldOutEpisodes(self._log, self._env.discount))
+        parts = (self.validating, self._final, HeldOutEpisodes(self.log, self._env.discount))
         returns = [part.returns(network)[part.log.age == 0] for part in parts]
         held_out = values_at(network, self._final.log.starts)
         start = self._env.reset_states(START_STATES, key=self._start_key)

@@ -435,8 +435,7 @@ def _behind_features(
         width = inputs if made is None else input_features.width(made, inputs)
         inner = MLP((width, 20, 20, 1), key=key)
         if standardised is not None:  # observations of many numbers: keep sums of them of order one
-            small = tuple(weight / np.sqrt(len(weight)) for weight in inner.weights)
-            inner = eqx.tree_at(lambda network: network.weights, inner, small)
+            inner = inner.with_weights(tuple(weight / np.sqrt(len(weight)) for weight in inner.weights))
         return inner if made is None else FeatureNetwork(made, inner)
     scaling = env.scaling(q=q) if standardised is None else standardised
     return FeatureNetwork(scaling, network) if type(network) is MLP and scaling is not None else network

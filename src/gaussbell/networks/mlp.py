@@ -97,11 +97,15 @@ class MLP(eqx.Module):
         """The sum over layers of (n_{l-1} + 1) n_l."""
         return sum((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(self.sizes))
 
+    def with_weights(self, weights: tuple[Any, ...]) -> "MLP":
+        """The network with other weights, of the same shapes."""
+        return eqx.tree_at(lambda network: network.weights, self, tuple(weights))
+
     @in_double
     def scaled(self, factor: Any) -> "MLP":
         """The network whose output is `factor` times this one's: only the last layer changes."""
         *hidden, last = self.weights
-        return eqx.tree_at(lambda network: network.weights, self, (*hidden, last * factor))
+        return self.with_weights((*hidden, last * factor))
 
     def __call__(self, inputs: Any) -> Float[Array, "*batch"]:
         """The value of one input (d,), a scalar, or of a batch (N, d), a vector of N."""

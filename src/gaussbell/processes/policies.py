@@ -192,11 +192,13 @@ def raising_failures() -> Iterator[None]:
         raise error
 
 
-def on_host(function: Callable[[np.ndarray], Any], width: int | None = None) -> OnHost:
+def on_host(function: Callable[..., Any], width: int | None = None, *, noisy: bool = False) -> OnHost:
     """A policy from a function of a batch of states (N, d) that returns N actions, in NumPy or anything else.
 
     Args:
         width: How many numbers an action has; by default what the environment's actions have.
+        noisy: Whether it draws actions at random: it is then also given keys (N, 2), whole numbers that
+            `numpy.random.default_rng` takes, and the same keys must give the same actions.
 
     Example:
         >>> import gaussbell as gb, numpy
@@ -204,7 +206,7 @@ def on_host(function: Callable[[np.ndarray], Any], width: int | None = None) -> 
         >>> float(policy(numpy.array([0.0, -0.1])))
         0.0
     """
-    return OnHost(HostFunction(function), None if width is None else (width,))
+    return OnHost(HostFunction(function), None if width is None else (width,), noisy)
 
 
 def from_stable_baselines(model: Any, *, deterministic: bool = True, normalise: Any = None) -> OnHost:
