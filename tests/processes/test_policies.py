@@ -111,3 +111,13 @@ def test_a_network_behind_features_is_the_network_on_featured_data():
     assert np.allclose(one.network(STATES), other.network(made(STATES)))
     assert one.network.num_parameters == inner.num_parameters
     assert np.allclose(jax.vmap(one.network)(STATES), one.network(STATES))
+
+
+def test_functions_on_the_host_that_draw_are_given_keys():
+    def draw(states, keys):
+        return [np.random.default_rng(key).integers(3) for key in keys]
+
+    policy = gb.policies.on_host(draw, noisy=True)
+    keys = np.arange(60, dtype=np.uint32).reshape(30, 2)
+    assert policy.noisy and len(set(policy.answer(STATES, keys).tolist())) == 3
+    assert np.array_equal(policy.answer(STATES, keys), policy.answer(STATES, keys))

@@ -265,9 +265,10 @@ class HeldOutEpisodes:
 
     def judged_values(self, network: Any) -> "JudgedValues":
         """The states that were judged, with what the network and their returns say they are worth."""
-        rows, log = self._judged, self.log
-        values, returns = values_at(network, log.state[rows]), self.returns(network)[rows]
-        return JudgedValues(log.state[rows], log.age[rows], log.episode[rows], values, returns)
+        rows, log, gaps = self._judged, self.log, self._gaps(network)[0]
+        values = values_at(network, log.state)[rows]
+        # A return that was cut holds some of the network's own value: without that it is as far off as this.
+        return JudgedValues(log.state[rows], log.age[rows], log.episode[rows], values, values - gaps[rows])
 
     def _gaps(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
         """How far the values of all steps are from their returns, and these."""
