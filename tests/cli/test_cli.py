@@ -191,7 +191,7 @@ def test_logged_data(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["log", "log.parquet", "--policy", "nothing"], "give module:function"),
+        (["log", "log.parquet", "--policy", "nothing"], "give module:name"),
         (["log", "log.parquet", "--policy", "no_module:f"], "it cannot be imported"),
         (["log", "none.parquet", "--policy", "math:cos"], "there is no such file"),
         (["star", "--report", "x.txt"], "choose a name that ends in .html"),
@@ -200,6 +200,24 @@ def test_logged_data(tmp_path, monkeypatch):
 def test_mistakes(options, said):
     result = runner.invoke(cli.app, ["evaluate", *options])
     assert isinstance(result.exception, ValueError) and said in str(result.exception)
+
+
+def test_audit(tmp_path, monkeypatch):
+    (tmp_path / "critics.py").write_text(
+        "def stay(state):\n    return 0\n\n\ndef zero(states):\n    return 0 * states[:, 0]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["audit", "CartPole-v1", "--policy", "critics:stay", "--critic", "critics:zero"]
+    words += ["--budget", "1500", "--discount", "0.9"]
+    done = runner.invoke(cli.app, [*words, "--out", "out", "--report", "page.html"])
+    assert done.exit_code == 1 and "not trusted" in done.output and "our fit" in done.output
+    kept = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert kept["result"]["bias"] < -3 and (tmp_path / "out" / "audit.png").stat().st_size > 10_000
+    assert "Audit of a critic: CartPole-v1" in (tmp_path / "page.html").read_text()
+    done = runner.invoke(cli.app, ["report", "out", "--out", "all.html"])
+    assert done.exit_code == 0 and "Audit of a critic" in (tmp_path / "all.html").read_text()
+    with pytest.raises(ValueError, match="give --model"):
+        runner.invoke(cli.app, ["audit", "CartPole-v1"], catch_exceptions=False)
 
 
 def test_mistakes_are_told_before_the_work(monkeypatch, tmp_path):

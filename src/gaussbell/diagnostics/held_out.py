@@ -36,6 +36,7 @@ SHORT_RETURNS = (
     "Episodes are cut before their returns are whole, so the error is known at {share:.0%} of the visited "
     "states only. Raise the environment's own time limit, or take a smaller discount."
 )
+ONE_EPISODE = "Only one held-out episode is long enough to judge by. Give a larger budget."
 NOT_REPEATED = (
     "Returns are noisy and no state could be continued twice, so noise and error cannot be told apart: the "
     "interval reaches from one to the other."
@@ -218,6 +219,7 @@ class HeldOutEpisodes:
         self._twin_returns = None if self._twins is None else LoggedReturns(self._twins.log, discount)
         self._near = _nearest_of_others(log, self._judged) if noisy else None
         episodes = len(np.unique(log.episode[self._judged]))
+        self._caveat = ONE_EPISODE if episodes < 2 else self._caveat
         self.over = f"{int(self._judged.sum()):,} visited states of {episodes:,} held-out episodes"
 
     def validation_error(self, network: Any) -> float:
@@ -232,7 +234,7 @@ class HeldOutEpisodes:
         squares, variance = gaps[judged] ** 2, float(returns[judged].var())
         plain = error_estimate(squares, np.sqrt(variance), self.over, self._caveat, clusters)
         plain = plain._replace(size=float(np.sqrt(np.mean(returns[judged] ** 2))))
-        if self._near is None:
+        if self._near is None or not np.isfinite(plain.deviation):
             return plain
         products = gaps[judged] * gaps[self._near.rows[judged]].mean(axis=1)
         smooth = error_estimate(products, plain.spread, self.over, self._caveat, clusters)
