@@ -26,7 +26,7 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell.data.transitions import Transitions
-from gaussbell.diagnostics.held_out import LoggedReturns
+from gaussbell.diagnostics.held_out_episodes import LoggedReturns
 from gaussbell.evaluation.experience import EpisodeExperience
 
 DISCOUNT = 0.99

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
-from gaussbell.diagnostics.held_out import HeldOutEpisodes
+from gaussbell.diagnostics.held_out_episodes import HeldOutEpisodes
 from gaussbell.simulation.episodes import discounted_ahead, gather_episodes, gather_twins
 
 DISCOUNT = 0.9

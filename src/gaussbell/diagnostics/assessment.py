@@ -23,9 +23,9 @@ from gaussbell.diagnostics.held_out import (
     HeldOutPaths,
     error_at,
     error_estimate,
-    hold_out_episodes,
     long_targets,
 )
+from gaussbell.diagnostics.held_out_episodes import hold_out_episodes
 from gaussbell.diagnostics.neighbours import nearest_neighbour_averager, neighbour_values, successors_of
 from gaussbell.environments.simulator import Simulator, is_random, read_simulator
 from gaussbell.networks import encodings

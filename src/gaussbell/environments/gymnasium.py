@@ -1,7 +1,7 @@
 """Any Gymnasium environment: set its state and step it, or run a policy in it and keep what happens."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,9 +9,12 @@ from jaxtyping import Float, PRNGKeyArray
 
 from gaussbell.data.logs import Log
 from gaussbell.environments.copies import VECTORIZATIONS, AsyncCopies, Copies, LocalCopies
+from gaussbell.environments.playing import EpisodePlan, NotRepeatedError, Player
 from gaussbell.environments.simulator import Paths
 from gaussbell.environments.spaces import (
+    draws_at_random,
     from_table,
+    maker_of,
     read_observations,
     state_access,
     state_of,
@@ -25,8 +28,8 @@ from gaussbell.processes.finite_mdp import FiniteMDP
 from gaussbell.processes.policies import Policy, check_actions, choose_all, is_noisy, read_policy
 
 ENDINGS = ("end", "restart")
-TESTED_EPISODES, TESTED_STEPS = 2, 20
-"""How long an environment is tried to see whether its steps are random."""
+TESTED_EPISODES = 2
+"""How many episodes are tried to see whether steps are random."""
 
 
 def from_gymnasium(
@@ -70,7 +73,7 @@ def from_gymnasium(
         raise ValueError(f"ending={ending!r}: give 'end' or 'restart', what a terminated episode means.")
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization={vectorization!r}: give 'sync' or 'async'.")
-    make = _maker(env, options)
+    make = maker_of(env, options)
     first = make()
     table = getattr(first.unwrapped, "P", None)
     if isinstance(table, dict):
@@ -81,33 +84,6 @@ def from_gymnasium(
     else:
         local = copies = LocalCopies([first, *(make() for _ in range(count - 1))])
     return GymnasiumEnvironment(local, copies, discount, ending, low, high, stochastic)
-
-
-class EpisodePlan(NamedTuple):
-    """How an episode goes: its seed, the actions that are repeated first, and what comes after them.
-
-    Attributes:
-        state: What is observed where it branches off.
-        fresh: The seed of the random numbers from there on.
-        keep_action: Whether the last of the repeated actions belongs to the new branch.
-        start: The state to begin with, instead of what the seed says.
-    """
-
-    seed: int
-    repeated: Any = ()
-    state: Any = None
-    fresh: int | None = None
-    keep_action: bool = False
-    start: Any = None
-
-    @property
-    def replayed(self) -> int:
-        """After how many steps the episode begins to count."""
-        return len(self.repeated) - self.keep_action
-
-
-class NotRepeatedError(Exception):
-    """The same seed and actions did not lead to the same state."""
 
 
 class GymnasiumEnvironment:
@@ -376,41 +352,18 @@ class GymnasiumEnvironment:
         past_limit: bool,
         on_progress: Callable[[int], Any] | None,
     ) -> Log:
-        policy = read_policy(policy, self.width, self.actions)
-        steps_key, copies = as_key(key), self._copies
-        seen = np.zeros((len(copies), self.width))
-        number, age = np.full(len(copies), -1), np.zeros(len(copies), int)
-        parts: list[list[tuple[Any, ...]]] = [[] for _ in plans]
-        begun = taken = 0
-        while True:
-            free = np.flatnonzero(number < 0)[: len(plans) - begun]
-            if len(free):
-                number[free] = range(begun, begun + len(free))
-                observed = copies.reset(free, [plans[n].seed for n in number[free]])
-                for k, observation in zip(free, observed, strict=True):
-                    seen[k], age[k] = self._started(k, observation, plans[number[k]]), 0
-                begun += len(free)
-            going = np.flatnonzero(number >= 0)
-            if not len(going) or (taken and on_progress is not None and on_progress(taken)):
-                break
-            self._branch_off(going, number, age, seen, plans)
+        policy, steps_key = read_policy(policy, self.width, self.actions), as_key(key)
+
+        def act(seen: np.ndarray, taken: int) -> np.ndarray:
             now = jax.random.fold_in(steps_key, taken) if is_noisy(policy) else steps_key
-            action = np.array(self._act(policy, seen, now))
-            for k in going:
-                plan = plans[number[k]]
-                if age[k] < len(plan.repeated):
-                    action[k] = plan.repeated[age[k]]
-            observed, reward, terminated, truncated = copies.step(going, self._legal(action[going]))
-            for j, k in enumerate(going):
-                plan, reached = plans[number[k]], self._observe(observed[j])
-                if age[k] >= plan.replayed:
-                    parts[number[k]].append((seen[k].copy(), action[k], reward[j], reached, terminated[j]))
-                age[k], seen[k] = age[k] + 1, reached
-                limited = self.time_limit is not None and age[k] >= self.time_limit
-                cut = truncated[j] and not (past_limit and limited)
-                if terminated[j] or cut or (length is not None and age[k] - plan.replayed >= length):
-                    number[k] = -1
-            taken += len(going)
+            return self._act(policy, seen, now)
+
+        def place(number: int, state: np.ndarray) -> Any:
+            assert self._state is not None
+            return self._state(self._envs[number], state)
+
+        player = Player(self._copies, self._observe, self._legal, place, self.time_limit, self.width)
+        parts = player.play(plans, act, length=length, past_limit=past_limit, on_progress=on_progress)
         rows = [row for part in parts for row in part]
         if not rows:
             raise ValueError(f"episodes: those of {self._name} were stopped before their first step.")
@@ -426,22 +379,6 @@ class GymnasiumEnvironment:
             actions=self.actions,
             seed=np.repeat([plan.seed for plan in plans], lengths),
         )
-
-    def _started(self, number: int, observation: Any, plan: EpisodePlan) -> np.ndarray:
-        if plan.start is not None and self._state is not None:
-            observation = self._state(self._envs[number], plan.start)
-        return self._observe(observation)
-
-    def _branch_off(
-        self, going: np.ndarray, number: np.ndarray, age: np.ndarray, seen: np.ndarray, plans: list
-    ) -> None:
-        """Other random numbers for the copies that have come to where their episode branches off."""
-        at = {k: plans[number[k]] for k in going}
-        here = [k for k, plan in at.items() if plan.fresh is not None and age[k] == plan.replayed]
-        if any(not np.array_equal(seen[k], at[k].state) for k in here):
-            raise NotRepeatedError
-        if here:
-            self._copies.redraw(here, [at[k].fresh for k in here])
 
     def reset_states(self, count: int, *, key: PRNGKeyArray | int = 0) -> np.ndarray:
         """What is observed at the beginning of `count` episodes; no step is taken."""
@@ -498,57 +435,6 @@ class GymnasiumEnvironment:
             self._observe(self._state(self._envs[0], state)), state, atol=1e-5
         )
         return (bounds[0], bounds[1].astype(float)) if known and same else (None, None)
-
-
-def _maker(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
-    try:
-        import gymnasium  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise ImportError("Gymnasium environments need: pip install 'gaussbell[gymnasium]'.") from error
-    if isinstance(env, gymnasium.Env):
-        if options:
-            raise ValueError(f"{', '.join(options)}: options are for an id; this env is made already.")
-        return lambda: env
-    if not isinstance(env, str):
-        raise ValueError(f"env={env!r}: give the id of a Gymnasium environment or the environment itself.")
-    try:
-        gymnasium.spec(env)
-    except gymnasium.error.Error as error:
-        raise ValueError(
-            f"env={env!r}: Gymnasium cannot make it ({str(error).splitlines()[0]}) Choose an id from "
-            "gymnasium.registry, or import the package that registers yours."
-        ) from error
-
-    def make() -> Any:
-        try:
-            return gymnasium.make(env, **options)
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise ImportError(f"env={env!r}: {error}") from error
-
-    return make
-
-
-def draws_at_random(env: Any, seed: int) -> bool:
-    """Do two episodes with the same start and actions, but other random numbers on the way, differ?"""
-
-    def episode(redraw: bool) -> list[tuple[np.ndarray, float]]:
-        seen, _ = env.reset(seed=seed)
-        env.action_space.seed(seed)
-        if redraw:
-            env.unwrapped.np_random = np.random.default_rng(seed + 1)
-        path = [(np.asarray(seen, float), 0.0)]
-        for _ in range(TESTED_STEPS):
-            seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-            path.append((np.asarray(seen, float), float(reward)))
-            if terminated or truncated:
-                break
-        return path
-
-    first, second = episode(False), episode(True)
-    same = len(first) == len(second) and all(
-        np.array_equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(first, second, strict=True)
-    )
-    return not same
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -1,4 +1,4 @@
-"""What a Gymnasium environment says about itself: its spaces, its state, its table of probabilities."""
+"""A Gymnasium environment: how it is made, its spaces, its state, its table of probabilities, its chance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 
 from gaussbell.processes.finite_mdp import FiniteMDP
+
+TESTED_STEPS = 20
+"""How long an environment is tried to see whether its steps are random."""
 
 
 def read_observations(space: Any, name: str) -> Callable[[Any], np.ndarray]:
@@ -95,3 +98,55 @@ def from_table(env: Any, table: dict, discount: float, ending: str) -> FiniteMDP
             transition[state], reward[state] = 0.0, 0.0
             transition[state, :, state] = 1.0
     return FiniteMDP(transition, reward, discount)
+
+
+def maker_of(env: Any, options: dict[str, Any]) -> Callable[[], Any]:
+    """A function that makes copies of a Gymnasium environment, given by its id or as an object."""
+    try:
+        import gymnasium  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError("Gymnasium environments need: pip install 'gaussbell[gymnasium]'.") from error
+    if isinstance(env, gymnasium.Env):
+        if options:
+            raise ValueError(f"{', '.join(options)}: options are for an id; this env is made already.")
+        return lambda: env
+    if not isinstance(env, str):
+        raise ValueError(f"env={env!r}: give the id of a Gymnasium environment or the environment itself.")
+    try:
+        gymnasium.spec(env)
+    except gymnasium.error.Error as error:
+        raise ValueError(
+            f"env={env!r}: Gymnasium cannot make it ({str(error).splitlines()[0]}) Choose an id from "
+            "gymnasium.registry, or import the package that registers yours."
+        ) from error
+
+    def make() -> Any:
+        try:
+            return gymnasium.make(env, **options)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise ImportError(f"env={env!r}: {error}") from error
+
+    return make
+
+
+def draws_at_random(env: Any, seed: int) -> bool:
+    """Do two episodes with the same start and actions, but other random numbers on the way, differ?"""
+
+    def episode(redraw: bool) -> list[tuple[np.ndarray, float]]:
+        seen, _ = env.reset(seed=seed)
+        env.action_space.seed(seed)
+        if redraw:
+            env.unwrapped.np_random = np.random.default_rng(seed + 1)
+        path = [(np.asarray(seen, float), 0.0)]
+        for _ in range(TESTED_STEPS):
+            seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            path.append((np.asarray(seen, float), float(reward)))
+            if terminated or truncated:
+                break
+        return path
+
+    first, second = episode(False), episode(True)
+    same = len(first) == len(second) and all(
+        np.array_equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(first, second, strict=True)
+    )
+    return not same

@@ -9,9 +9,10 @@ from scipy import stats
 
 from gaussbell.diagnostics.assessment import Assessment, Reference, judge
 from gaussbell.diagnostics.checks import Checks
-from gaussbell.diagnostics.held_out import HeldOutEpisodes, hold_out_episodes
+from gaussbell.diagnostics.held_out_episodes import HeldOutEpisodes, hold_out_episodes
 from gaussbell.environments.simulator import Simulator, read_simulator
-from gaussbell.evaluation.from_simulator import PolicyEvaluation, Watch, evaluate_policy
+from gaussbell.evaluation.fits import Watch
+from gaussbell.evaluation.from_simulator import PolicyEvaluation, evaluate_policy
 from gaussbell.networks.host_values import HostValues
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import as_key, read_count

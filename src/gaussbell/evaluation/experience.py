@@ -17,11 +17,10 @@ from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out import (
     TAIL,
     ErrorEstimate,
-    HeldOutEpisodes,
     HeldOutPaths,
     error_at,
-    hold_out_episodes,
 )
+from gaussbell.diagnostics.held_out_episodes import HeldOutEpisodes, hold_out_episodes
 from gaussbell.environments.simulator import Simulator, is_random
 from gaussbell.networks.features import Features, Standardise
 from gaussbell.networks.value_function import values_at

@@ -1,8 +1,6 @@
 """The value of a policy from a simulator, in one call: which n_step, and how good is it."""
 
 import dataclasses
-import sys
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,16 +15,17 @@ from gaussbell.diagnostics.assessment import Reference, judge
 from gaussbell.diagnostics.checks import check
 from gaussbell.environments.simulator import Simulator, read_simulator
 from gaussbell.evaluation.experience import BoxExperience, EpisodeExperience, StartValue
+from gaussbell.evaluation.fits import Experience, ValidatedFit, Watch
 from gaussbell.evaluation.fixed_point import can_have_fixed_point
-from gaussbell.evaluation.from_data import corrected, pose
+from gaussbell.evaluation.from_data import corrected
 from gaussbell.networks import features as input_features
 from gaussbell.networks.mlp import MLP
 from gaussbell.networks.value_function import FeatureNetwork
-from gaussbell.numerics.arguments import as_key, check_positive, read_count
+from gaussbell.numerics.arguments import as_key, read_count
 from gaussbell.numerics.precision import in_double
 from gaussbell.optimise.solution import Solution
-from gaussbell.optimise.solve import Progress, Solving
-from gaussbell.optimise.solvers import LevenbergMarquardt, Solver
+from gaussbell.optimise.solve import Progress
+from gaussbell.optimise.solvers import Solver
 from gaussbell.processes.policies import Policy, is_noisy
 from gaussbell.simulation.monte_carlo import look_ahead as simulate_ahead
 
@@ -49,13 +48,9 @@ SMALLEST_REST = 1e-3
 """The least 1 - discount that counts in that."""
 CLEARLY_WORSE, NO_BETTER = 1.3, 1.0
 """A ratio of errors that ends the search on one side, in the box and along episodes."""
-PATIENCE = 200
-"""Solver steps without progress after which a fit ends."""
 FIRST_STEPS, FIRST_EPISODE_STEPS = 100, 30
 """Solver steps for each n_step that is tried, in the box and along episodes; the most promising goes on."""
 STATES = ("box", "visited")
-
-Experience = BoxExperience | EpisodeExperience
 
 
 class Candidate(NamedTuple):
@@ -215,7 +210,7 @@ def evaluate_policy(
         raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
     watch = Watch(timeout, progress, budget)
     data_key, network_key = jax.random.split(as_key(key))
-    fits: list[_Fit] = []
+    fits: list[ValidatedFit] = []
     try:
         if visited:
             experience: Experience = EpisodeExperience(
@@ -241,9 +236,9 @@ def evaluate_policy(
             )
         network = _behind_features(network, env, policy, q, network_key, experience.features)
 
-        def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> _Fit:
+        def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> ValidatedFit:
             data = experience.transitions(candidate, most)
-            fits.append(_Fit(candidate, data, network, solver, experience, watch, on_progress))
+            fits.append(ValidatedFit(candidate, data, network, solver, experience, watch, on_progress))
             return fits[-1]
 
         if isinstance(n_step, str):
@@ -313,96 +308,12 @@ def _with_fixed_point(solution: Solution, experience: Experience) -> tuple[Solut
     return best, chosen
 
 
-class Watch:
-    """Tells what goes on, and when the time is up."""
-
-    def __init__(self, timeout: float | None, progress: bool | None, budget: int):
-        if timeout is not None:
-            check_positive("timeout", timeout)
-        self._end = None if timeout is None else time.monotonic() + timeout
-        self._shown = sys.stderr.isatty() if progress is None else progress
-        self._budget, self._last = budget, 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the time runs out, at least a moment."""
-        return None if self._end is None else max(self._end - time.monotonic(), 1e-3)
-
-    @property
-    def is_over(self) -> bool:
-        """Has the time run out?"""
-        return self._end is not None and time.monotonic() > self._end
-
-    def simulated(self, steps: int) -> bool:
-        """Tell how many steps were simulated; is the time up?"""
-        self._tell(f"{steps:,} of at most {self._budget:,} steps simulated")
-        return self.is_over
-
-    def fitted(self, n_step: Any, error: float) -> None:
-        """Tell how a fit does."""
-        self._tell(f"fitting transitions with n_step {n_step}, validation error {error:.4g}")
-
-    def _tell(self, text: str) -> None:
-        if self._shown and time.monotonic() - self._last > 0.2:
-            self._last = time.monotonic()
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Leave a clean line."""
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-class _Fit:
-    """A fit that is validated by returns, and that can go on later.
-
-    Steps that lower the loss on the samples further may well raise the error of the value between them; where
-    there are fewer samples than parameters they always do in the end.
-    """
-
-    def __init__(
-        self,
-        n_step: Any,
-        data: Transitions,
-        network: Any,
-        solver: Any,
-        experience: Experience,
-        watch: Watch,
-        on_progress: Any,
-    ):
-        self.n_step, self.data = n_step, data
-        self._experience, self._watch = experience, watch
-        self.error = np.inf
-        posed = pose(network, self.data, solver=solver or LevenbergMarquardt(), scale_output=True)
-        self._solving = Solving(
-            posed.problem,
-            posed.start,
-            posed.solver,
-            tolerance=posed.tolerance,
-            patience=PATIENCE,
-            on_progress=on_progress,
-            validation=self._validate,
-        )
-
-    def _validate(self, network: Any) -> float:
-        error = self._experience.validation_error(network)
-        self.error = min(self.error, error)
-        self._watch.fitted(self.n_step, error)
-        return error
-
-    def go_on(self, max_steps: int) -> None:
-        """Take further steps, up to `max_steps` in all, as long as the validation error keeps falling."""
-        self._solving.run_to(max_steps, stop=lambda: self._watch.is_over)
-        self.error = self._experience.validation_error(self.solution.network)
-
-    @property
-    def solution(self) -> Solution:
-        """The best network so far."""
-        return self._solving.solution()
-
-
 def _search(
-    fit: Callable[..., _Fit], fits: list[_Fit], experience: Experience, discount: float, most: int
+    fit: Callable[..., ValidatedFit],
+    fits: list[ValidatedFit],
+    experience: Experience,
+    discount: float,
+    most: int,
 ) -> None:
     """Try numbers of steps from the middle outwards, until the validation error is clearly worse."""
     along = isinstance(experience, EpisodeExperience)
