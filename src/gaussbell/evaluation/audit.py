@@ -156,12 +156,9 @@ def audit_critic(
     chosen = read_policy(policy, env.width, env.actions)
     judge_key, act_key, fit_key = jax.random.split(as_key(key), 3)
     values = read_critic(critic, lambda states: choose_all(chosen, states, act_key))
-    watch = Watch(timeout, progress, budget)
-    try:
+    with Watch(timeout, progress, budget) as watch:
         share = int(AUDITED_SHARE * budget) if ours else budget
         episodes, steps = hold_out_episodes(env, policy, share, key=judge_key, on_progress=watch.simulated)
-    finally:
-        watch.close()
     found = None
     if ours:
         left = watch.seconds_left

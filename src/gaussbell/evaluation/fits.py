@@ -10,6 +10,7 @@ from gaussbell.data.transitions import Transitions
 from gaussbell.evaluation.experience import BoxExperience, EpisodeExperience
 from gaussbell.evaluation.from_data import pose
 from gaussbell.numerics.arguments import check_positive
+from gaussbell.numerics.interrupts import Interrupts
 from gaussbell.optimise.solution import Solution
 from gaussbell.optimise.solve import Solving
 from gaussbell.optimise.solvers import LevenbergMarquardt
@@ -21,7 +22,7 @@ Experience = BoxExperience | EpisodeExperience
 
 
 class Watch:
-    """Tells what goes on, and when the time is up."""
+    """Tells what goes on, when the time is up, and that Ctrl-C was pressed."""
 
     def __init__(self, timeout: float | None, progress: bool | None, budget: int):
         if timeout is not None:
@@ -29,6 +30,7 @@ class Watch:
         self._end = None if timeout is None else time.monotonic() + timeout
         self._shown = sys.stderr.isatty() if progress is None else progress
         self._budget, self._last = budget, 0.0
+        self._interrupts = Interrupts()
 
     @property
     def seconds_left(self) -> float | None:
@@ -50,13 +52,18 @@ class Watch:
         self._tell(f"fitting transitions with n_step {n_step}, validation error {error:.4g}")
 
     def _tell(self, text: str) -> None:
+        self._interrupts.raise_if_heard()
         if self._shown and time.monotonic() - self._last > 0.2:
             self._last = time.monotonic()
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
-    def close(self) -> None:
-        """Leave a clean line."""
-        if self._shown:
+    def __enter__(self) -> "Watch":
+        self._interrupts.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._interrupts.__exit__(*failure)
+        if self._shown:  # leave a clean line
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

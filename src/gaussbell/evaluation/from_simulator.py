@@ -212,70 +212,69 @@ def evaluate_policy(
     data_key, network_key = jax.random.split(as_key(key))
     fits: list[ValidatedFit] = []
     try:
-        if visited:
-            experience: Experience = EpisodeExperience(
-                env,
-                policy,
-                budget,
-                key=data_key,
-                q=q,
-                max_transitions=max_transitions,
-                on_progress=watch.simulated,
-            )
-        else:
-            experience = BoxExperience(
-                env,
-                policy,
-                budget,
-                key=data_key,
-                q=q,
-                successors=successors,
-                states=None if isinstance(states, str) else states,
-                max_transitions=max_transitions,
-                searching=isinstance(n_step, str),
-            )
-        network = _behind_features(network, env, policy, q, network_key, experience.features)
+        with watch:
+            if visited:
+                experience: Experience = EpisodeExperience(
+                    env,
+                    policy,
+                    budget,
+                    key=data_key,
+                    q=q,
+                    max_transitions=max_transitions,
+                    on_progress=watch.simulated,
+                )
+            else:
+                experience = BoxExperience(
+                    env,
+                    policy,
+                    budget,
+                    key=data_key,
+                    q=q,
+                    successors=successors,
+                    states=None if isinstance(states, str) else states,
+                    max_transitions=max_transitions,
+                    searching=isinstance(n_step, str),
+                )
+            network = _behind_features(network, env, policy, q, network_key, experience.features)
 
-        def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> ValidatedFit:
-            data = experience.transitions(candidate, most)
-            fits.append(ValidatedFit(candidate, data, network, solver, experience, watch, on_progress))
-            return fits[-1]
+            def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> ValidatedFit:
+                data = experience.transitions(candidate, most)
+                fits.append(ValidatedFit(candidate, data, network, solver, experience, watch, on_progress))
+                return fits[-1]
 
-        if isinstance(n_step, str):
-            _search(
-                fit,
-                fits,
-                experience,
-                env.discount,
-                min(max_steps, FIRST_EPISODE_STEPS if visited else FIRST_STEPS),
+            if isinstance(n_step, str):
+                _search(
+                    fit,
+                    fits,
+                    experience,
+                    env.discount,
+                    min(max_steps, FIRST_EPISODE_STEPS if visited else FIRST_STEPS),
+                )
+            else:
+                fit(n_step)
+            fits.sort(key=lambda fitted: fitted.error)
+            if visited:  # the most promising go on with all transitions
+                for fitted in fits[:PROMISING]:
+                    if len(fitted.data) < experience.fits(fitted.n_step):
+                        fit(fitted.n_step, fitted.solution.network).go_on(min(max_steps, FIRST_EPISODE_STEPS))
+            best = min(fits, key=lambda fitted: fitted.error)
+            best.go_on(max_steps)
+            solution, corrected_by = _with_fixed_point(best.solution, experience)
+            checks = dataclasses.replace(
+                check(solution.network, best.data), double_sampling=experience.double_sampling
             )
-        else:
-            fit(n_step)
-        fits.sort(key=lambda fitted: fitted.error)
-        if visited:  # the most promising go on with all transitions
-            for fitted in fits[:PROMISING]:
-                if len(fitted.data) < experience.fits(fitted.n_step):
-                    fit(fitted.n_step, fitted.solution.network).go_on(min(max_steps, FIRST_EPISODE_STEPS))
-        best = min(fits, key=lambda fitted: fitted.error)
-        best.go_on(max_steps)
-        solution, corrected_by = _with_fixed_point(best.solution, experience)
-        checks = dataclasses.replace(
-            check(solution.network, best.data), double_sampling=experience.double_sampling
-        )
-        assessment = judge(
-            checks,
-            status=solution.status,
-            reference=Reference.SIMULATOR,
-            estimate=experience.estimate(solution.network),
-            scorer=lambda inputs: experience.error_at(solution.network, inputs),
-        )
-        start = experience.start_value(solution.network)
+            assessment = judge(
+                checks,
+                status=solution.status,
+                reference=Reference.SIMULATOR,
+                estimate=experience.estimate(solution.network),
+                scorer=lambda inputs: experience.error_at(solution.network, inputs),
+            )
+            start = experience.start_value(solution.network)
     except KeyboardInterrupt as interrupt:
         so_far = [fitted for fitted in fits if np.isfinite(fitted.error)]
         known = min(so_far, key=lambda fitted: fitted.error).solution if so_far else None
         raise EvaluationInterrupted(getattr(interrupt, "solution", known) or known) from None
-    finally:
-        watch.close()
     tried = [Candidate(fitted.n_step, len(fitted.data), fitted.error) for fitted in fits]
     return PolicyEvaluation(
         params=solution.params,

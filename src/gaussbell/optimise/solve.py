@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from gaussbell.numerics.arguments import read_count, read_numbers
 from gaussbell.numerics.compilation import compiled_in_haste
+from gaussbell.numerics.interrupts import Interrupts
 from gaussbell.numerics.precision import as_double, callers_dtype, in_double, is_traced, numbers_as_arrays
 from gaussbell.optimise.problem import LeastSquaresProblem
 from gaussbell.optimise.solution import History, Solution, SolveInterrupted, Status
@@ -180,24 +181,26 @@ class Solving:
         if self._on_progress is not None:
             most = min(most, max(1, max_steps // PROGRESS_CALLS))
         try:
-            if self._validated is not None and self.steps == 0 and self.is_running:
-                self._run = self._validated.validate(self._run)
-            while self.is_running and self.steps < max_steps:
-                stop_at = min(self.steps + chunk, max_steps)
-                if self._validated is not None:
-                    due = (self.steps // STEPS_BETWEEN_VALIDATIONS + 1) * STEPS_BETWEEN_VALIDATIONS
-                    stop_at = min(stop_at, due)
-                started = time.perf_counter()
-                limit = jnp.asarray(stop_at, jnp.int32)
-                self._run = _advance(self._problem, self._solver, self._limits, self._run, limit)
-                self._collect(validating=stop_at % STEPS_BETWEEN_VALIDATIONS == 0 or stop_at == max_steps)
-                quick = time.perf_counter() - started < LONGEST_CHUNK / 2
-                chunk = min(most, 2 * chunk) if quick else max(1, chunk // 2)
-                if self._on_progress is not None:
-                    loss, best = float(self._logs[-1][-1, 0]), float(self._run.best_loss)
-                    self._on_progress(Progress(self.steps, max_steps, loss, best))
-                if stop is not None and self.is_running and stop():
-                    self._run = _with_status(self._run, Status.OUT_OF_TIME)
+            with Interrupts() as interrupts:
+                if self._validated is not None and self.steps == 0 and self.is_running:
+                    self._run = self._validated.validate(self._run)
+                while self.is_running and self.steps < max_steps:
+                    interrupts.raise_if_heard()
+                    stop_at = min(self.steps + chunk, max_steps)
+                    if self._validated is not None:
+                        due = (self.steps // STEPS_BETWEEN_VALIDATIONS + 1) * STEPS_BETWEEN_VALIDATIONS
+                        stop_at = min(stop_at, due)
+                    started = time.perf_counter()
+                    limit = jnp.asarray(stop_at, jnp.int32)
+                    self._run = _advance(self._problem, self._solver, self._limits, self._run, limit)
+                    self._collect(validating=stop_at % STEPS_BETWEEN_VALIDATIONS == 0 or stop_at == max_steps)
+                    quick = time.perf_counter() - started < LONGEST_CHUNK / 2
+                    chunk = min(most, 2 * chunk) if quick else max(1, chunk // 2)
+                    if self._on_progress is not None:
+                        loss, best = float(self._logs[-1][-1, 0]), float(self._run.best_loss)
+                        self._on_progress(Progress(self.steps, max_steps, loss, best))
+                    if stop is not None and self.is_running and stop():
+                        self._run = _with_status(self._run, Status.OUT_OF_TIME)
         except KeyboardInterrupt:
             raise SolveInterrupted(self.solution(Status.INTERRUPTED)) from None
         return self
