@@ -1,6 +1,6 @@
 """Second-order Bellman residual minimisation: what is this policy worth?"""
 
-from gaussbell import control, diagnostics, environments, networks, records
+from gaussbell import control, diagnostics, environments, evaluation, networks, records
 from gaussbell.control import IterationInterrupted, PolicySolution, PolicyStatus, Recipe, policy_iteration
 from gaussbell.data import LambdaReturn, Log, Transitions
 from gaussbell.diagnostics import Assessment, assess
@@ -95,6 +95,7 @@ __all__ = [
     "evaluate",
     "evaluate_offline",
     "evaluate_policy",
+    "evaluation",
     "features",
     "fixed_point",
     "keep_compiled",

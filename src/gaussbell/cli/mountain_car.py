@@ -46,7 +46,7 @@ def evaluate_mountain_car(
         found = gb.evaluate_policy(
             car,
             policy,
-            budget=3 * samples * n_step,  # checks included
+            budget=gb.evaluation.budget_for(samples * n_step),
             max_transitions=samples,
             n_step=n_step,
             key=seed,

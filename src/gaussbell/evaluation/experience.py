@@ -33,6 +33,8 @@ from gaussbell.simulation.sampling import sample_transitions
 CHECKED_SHARE = 0.25
 """Of the budget, for validation; and as much for the error that is returned."""
 CHECKED_STATES = (8, 1024)
+CHECKS = 250_000
+"""Simulated steps of which the checked share is a few hundred paths at a discount of 0.99."""
 START_SHARE = 0.05
 START_STATES = 500
 TRIES = 8
@@ -70,6 +72,11 @@ class StartValue(NamedTuple):
             f"network {self.by_network:.5g}, by {self.episodes:,} returns {self.monte_carlo:.5g} "
             f"({self.monte_carlo_interval[0]:.5g} to {self.monte_carlo_interval[1]:.5g})."
         )
+
+
+def budget_for(steps: int) -> int:
+    """A budget that pays for so many simulated steps of a fit in the box, and for good checks beside them."""
+    return 3 * steps + CHECKS
 
 
 class BoxExperience:

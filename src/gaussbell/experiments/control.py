@@ -188,7 +188,7 @@ def _evaluate_q(cell: Cell) -> Data:
     fit = gb.evaluate_policy(
         env,
         policy,
-        budget=3 * cell["samples"] * Q_N_STEP,  # checks included
+        budget=gb.evaluation.budget_for(cell["samples"] * Q_N_STEP),
         n_step=Q_N_STEP,
         key=seed,
         q=True,

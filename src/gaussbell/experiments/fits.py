@@ -82,7 +82,7 @@ def measure(cell: Cell) -> Data:
             car,
             car.along_velocity,
             network,
-            budget=3 * samples * n_step,  # checks included
+            budget=gb.evaluation.budget_for(samples * n_step),
             max_transitions=samples,
             n_step=n_step,
             key=data_key,

@@ -34,8 +34,8 @@ PLAIN, FEATURED = "plain", "features"
 NETWORKS = {PLAIN: "(2, 20, 20, 1)", FEATURED: "(7, 20, 20, 1), features"}
 LAMBDA_ = 0.99
 LOOK_AHEAD = 50
-CHECKED, SEARCH = 3, 16
-"""Times what a fit may simulate: what an evaluation may in all, with n_step given and searched for."""
+SEARCH = 8
+"""So many numbers of steps may be tried, each with the same share."""
 MOST_TRANSITIONS = 8000
 LONG = 50
 """Paths from this length on are called long."""
@@ -120,13 +120,15 @@ def measure(cell: Cell) -> Data:
 def _fit(car: Any, network: Any, cell: Cell) -> tuple[Any, dict[str, Any]]:
     n_step: Any = {LAMBDA: gb.LambdaReturn(LAMBDA_), AUTO: "auto"}.get(cell["target"], cell.get("n_step"))
     longest = int(n_step.horizons()[-1]) if cell["target"] == LAMBDA else n_step
+    simulated = cell.get("budget") or cell["samples"] * longest
+    simulated *= SEARCH if cell["target"] == AUTO else 1
+    samples = MOST_TRANSITIONS if cell["target"] == AUTO else simulated // longest
     fit = gb.evaluate_policy(
         car,
         car.along_velocity,
         network,
-        # The checks and, where it is searched for, other numbers of steps are paid for too.
-        budget=SEARCH * cell["budget"] if cell.get("budget") else CHECKED * cell["samples"] * longest,
-        max_transitions=cell.get("samples", MOST_TRANSITIONS),
+        budget=gb.evaluation.budget_for(simulated),
+        max_transitions=samples,
         n_step=n_step,
         key=cell["seed"],
         max_steps=cell["max_steps"],
