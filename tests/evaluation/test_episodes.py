@@ -107,7 +107,9 @@ def test_the_error_is_that_of_the_value_not_of_its_noise(noise):
 
 def test_a_noisy_process_is_evaluated_without_bias():
     env = gb.environments.from_gymnasium("Walk-v0", discount=DISCOUNT, num_envs=8)
-    found = gb.evaluate_policy(env, still, gb.MLP((1, 8, 1), key=1), budget=20_000, max_steps=40, key=3)
+    found = gb.evaluate_policy(
+        env, still, gb.MLP((1, 8, 1), key=1), budget=20_000, n_step=10, max_steps=40, key=3
+    )
     state = np.linspace(-1, 1, 50)[:, None]
     error = np.sqrt(np.mean((np.asarray(found.value(state)) - walk_value(state)) ** 2))
     assert error < 0.5 * walk_value(state).std()

@@ -156,6 +156,7 @@ def audit_critic(
     chosen = read_policy(policy, env.width, env.actions)
     judge_key, act_key, fit_key = jax.random.split(as_key(key), 3)
     values = read_critic(critic, lambda states: choose_all(chosen, states, act_key))
+    values(env.reset_states(2, key=act_key))  # a mistake shows before the work
     with Watch(timeout, progress, budget) as watch:
         share = int(AUDITED_SHARE * budget) if ours else budget
         episodes, steps = hold_out_episodes(env, policy, share, key=judge_key, on_progress=watch.simulated)

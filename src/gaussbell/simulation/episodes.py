@@ -114,6 +114,12 @@ def gather_twins(
     """
     key, found, taken = as_key(key), [], 0
     rows = host_rng(key).permutation(rows)
+
+    def tell(steps: int) -> bool:
+        if on_progress is not None:
+            on_progress(taken + steps)
+        return False  # a round is played to its end
+
     while len(rows) and not (found and on_progress is not None and on_progress(taken)):
         # What comes before a step is played again.
         fit = int(np.searchsorted(np.cumsum(log.age[rows] + length), budget - taken, side="right"))
@@ -127,6 +133,7 @@ def gather_twins(
             length=length,
             key=jax.random.fold_in(key, len(found)),
             keep_action=keep_action,
+            on_progress=tell,
         )
         if branches is None:
             return None
