@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from gaussbell.data.horizons import LambdaReturn, read_horizons
+from gaussbell.data.thinning import Thinning
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out import (
     TAIL,
@@ -211,10 +212,10 @@ class EpisodeExperience:
             )
         self.simulated += len(self.log)
         self.logged = len(self.log)
-        self._rows = host_rng(keys[2]).permutation(self.logged)
         self._max_transitions = max_transitions
         inputs = np.column_stack([self.log.state, self.log.action]) if q else self.log.state
         self.features = Standardise.of(inputs)
+        self._thinning = Thinning(np.asarray(self.features(inputs)), seed=host_rng(keys[2]))
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
         self.longest = int(self.log.age.max()) + 1
 
@@ -225,9 +226,9 @@ class EpisodeExperience:
     def transitions(self, n_step: int | LambdaReturn, most: int) -> Transitions:
         """Transitions to fit, at most so many, drawn over all steps of all episodes."""
         chosen = {"policy": self._policy, "key": self._key} if self._q else {}
-        return self.log.transitions(
-            discount=self._env.discount, n_step=n_step, rows=np.sort(self._rows[:most]), **chosen
-        )
+        rows, weight = self._thinning(most)
+        data = self.log.transitions(discount=self._env.discount, n_step=n_step, rows=rows, **chosen)
+        return data.reweighted(weight / weight.sum())
 
     def validation_error(self, network: Any) -> float:
         """For choosing among fits."""

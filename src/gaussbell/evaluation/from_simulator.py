@@ -31,14 +31,14 @@ from gaussbell.simulation.monte_carlo import look_ahead as simulate_ahead
 
 BOX_BUDGET, EPISODE_BUDGET = 1_000_000, 100_000
 """Simulated steps by default: of compiled environments, and of those on the host."""
-BOX_TRANSITIONS, EPISODE_TRANSITIONS = 8000, 16_000
-"""Transitions of a fit by default; along episodes they are near each other, so it takes more of them."""
+MOST_TRANSITIONS = 8000
+"""Transitions of a fit by default."""
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 """What n_step="auto" tries."""
 EPISODE_LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000)
 """The same along episodes, where one n_step costs as much as another and what counts is their noise."""
-SEARCHED, PROMISING = 4000, 2
-"""Along episodes: transitions of each fit of the search, and how many of these go on with all of them."""
+SEARCHED, PROMISING = 3000, 2
+"""Along episodes: transitions of each fit of the search, and how many n_step are fitted with more."""
 CORRECTIONS = (1, 10, 100, 1000)
 """The n_step that a fixed point of the last layer is tried with."""
 FEWEST_SAMPLES = 20
@@ -138,7 +138,7 @@ def evaluate_policy(
     states: str | Callable[[int, Any], Any] | None = None,
     solver: Solver | None = None,
     max_steps: int = 200,
-    max_transitions: int | None = None,
+    max_transitions: int = MOST_TRANSITIONS,
     timeout: float | None = None,
     progress: bool | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -175,8 +175,8 @@ def evaluate_policy(
             (`monte_carlo.mixed_states` makes one).
         solver: By default LevenbergMarquardt().
         max_steps: Of the solver: the fit stops earlier where validation says so.
-        max_transitions: Of a fit, by default 8,000 in the box and 16,000 along episodes: more cost time, and
-            add little unless the value is rugged.
+        max_transitions: Of a fit: more cost time, and add little unless the value is rugged. Along episodes
+            they are drawn by leverage (`data.thinning`), so that few stand for all.
         timeout: Seconds after which simulation and fits end, with the best so far.
         progress: Whether to tell what goes on, by default where the error stream is a terminal.
         on_progress: Called with every fit's Progress.
@@ -201,10 +201,7 @@ def evaluate_policy(
     budget = read_count(
         "budget", (EPISODE_BUDGET if visited else BOX_BUDGET) if budget is None else budget, 1
     )
-    most = (
-        (EPISODE_TRANSITIONS if visited else BOX_TRANSITIONS) if max_transitions is None else max_transitions
-    )
-    max_transitions = read_count("max_transitions", most, 1)
+    max_transitions = read_count("max_transitions", max_transitions, 1)
     max_steps = read_count("max_steps", max_steps, 1)
     if isinstance(n_step, str) and n_step != "auto":
         raise ValueError(f"n_step={n_step!r}: give 'auto', a whole number, or a LambdaReturn.")
@@ -237,7 +234,7 @@ def evaluate_policy(
                 )
             network = _behind_features(network, env, policy, q, network_key, experience.features)
 
-            def fit(candidate: Any, network: Any = network, most: int = max_transitions) -> ValidatedFit:
+            def fit(candidate: Any, most: int = max_transitions) -> ValidatedFit:
                 data = experience.transitions(candidate, most)
                 fits.append(ValidatedFit(candidate, data, network, solver, experience, watch, on_progress))
                 return fits[-1]
@@ -253,10 +250,10 @@ def evaluate_policy(
             else:
                 fit(n_step)
             fits.sort(key=lambda fitted: fitted.error)
-            if visited:  # the most promising go on with all transitions
+            if visited:  # the most promising start again with more transitions
                 for fitted in fits[:PROMISING]:
                     if len(fitted.data) < experience.fits(fitted.n_step):
-                        fit(fitted.n_step, fitted.solution.network).go_on(min(max_steps, FIRST_EPISODE_STEPS))
+                        fit(fitted.n_step).go_on(min(max_steps, FIRST_EPISODE_STEPS))
             best = min(fits, key=lambda fitted: fitted.error)
             best.go_on(max_steps)
             solution, corrected_by = _with_fixed_point(best.solution, experience)

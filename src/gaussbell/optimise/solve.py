@@ -37,9 +37,10 @@ POWER_ITERATIONS = 5
 """Enough to know the norm of J to a digit."""
 
 STEPS_BETWEEN_VALIDATIONS = 5
+"""But each of the first few steps, which are the longest, is validated."""
 
-VALIDATION_PATIENCE = 12
-"""Validations without a notably smaller error after which a solve stops early."""
+VALIDATION_PATIENCE = 20
+"""A solve stops early that many steps after validation's notably smallest error, or as many as led there."""
 
 NOTABLY_BETTER = 0.98
 
@@ -188,12 +189,11 @@ class Solving:
                     interrupts.raise_if_heard()
                     stop_at = min(self.steps + chunk, max_steps)
                     if self._validated is not None:
-                        due = (self.steps // STEPS_BETWEEN_VALIDATIONS + 1) * STEPS_BETWEEN_VALIDATIONS
-                        stop_at = min(stop_at, due)
+                        stop_at = min(stop_at, _next_validation(self.steps))
                     started = time.perf_counter()
                     limit = jnp.asarray(stop_at, jnp.int32)
                     self._run = _advance(self._problem, self._solver, self._limits, self._run, limit)
-                    self._collect(validating=stop_at % STEPS_BETWEEN_VALIDATIONS == 0 or stop_at == max_steps)
+                    self._collect(validating=stop_at in (_next_validation(stop_at - 1), max_steps))
                     quick = time.perf_counter() - started < LONGEST_CHUNK / 2
                     chunk = min(most, 2 * chunk) if quick else max(1, chunk // 2)
                     if self._on_progress is not None:
@@ -236,23 +236,31 @@ class Solving:
         )
 
 
+def _next_validation(step: int) -> int:
+    """The step after this one that validation is asked at."""
+    if step < STEPS_BETWEEN_VALIDATIONS:
+        return step + 1
+    return (step // STEPS_BETWEEN_VALIDATIONS + 1) * STEPS_BETWEEN_VALIDATIONS
+
+
 class _Validated:
     """Validates now and then, and remembers where the error was smallest."""
 
     def __init__(self, problem: LeastSquaresProblem, validation: Callable[[Any], float]):
         self._problem, self._validation = problem, validation
-        self._smallest, self._notable, self._since = np.inf, np.inf, 0
+        self._smallest, self._notable, self._notable_step = np.inf, np.inf, 0
         self._x = self._loss = None
 
     def validate(self, run: Run) -> Run:
         """Ask for the error of the best parameters so far; the run has a status if it should stop."""
         error = float(self._validation(_restore(self._problem, run.best_x)))
-        self._since += 1
+        step = int(run.step)
         if error < NOTABLY_BETTER * self._notable:
-            self._notable, self._since = error, 0
+            self._notable, self._notable_step = error, step
         if error < self._smallest or self._x is None:
             self._smallest, self._x, self._loss = error, run.best_x, run.best_loss
-        if self._since < VALIDATION_PATIENCE or int(run.status) != Status.RUNNING.code:
+        patience = max(VALIDATION_PATIENCE, self._notable_step)
+        if step < self._notable_step + patience or int(run.status) != Status.RUNNING.code:
             return run
         return _with_status(run, Status.EARLY_STOPPED)
 
