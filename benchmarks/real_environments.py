@@ -35,7 +35,8 @@ CONTINUATIONS = 30
 NOISY_STATES = 100
 RETURNS = 16_000
 """Rows of the regression by our solver; peers by Adam take all of them."""
-EPISODES = 60
+EPISODES, STEPS = 60, 50_000
+"""Of the truth, at least."""
 HERE = Path(__file__).parent
 DEVELOPED_ON = (
     "LunarLander-v3-98304",
@@ -111,7 +112,10 @@ def truth(policy, seed: int):
     limit = gymnasium.spec(policy.name).max_episode_steps
     noisy = policy.noisy or gb.environments.from_gymnasium(policy.name, num_envs=1).is_stochastic
     rng = np.random.default_rng(seed)
-    played = [_play(env, policy, int(rng.integers(2**31)), limit) for _ in range(EPISODES)]
+    played, judged = [], 0
+    while len(played) < EPISODES or judged < STEPS:
+        played.append(_play(env, policy, int(rng.integers(2**31)), limit))
+        judged += min(limit, len(played[-1][1]))
     steps = [(k, t) for k, (_, seen, *_) in enumerate(played) for t in range(min(limit, len(seen)))]
     seen, values, errors = [], [], []
     count = min(NOISY_STATES, len(steps)) if noisy else len(steps)

@@ -33,6 +33,7 @@ DQN_CAR = {
     "exploration_final_eps": 0.07,
     "policy_kwargs": {"net_arch": [256, 256]},
 }
+PPO_TOY = {"n_steps": 256, "ent_coef": 0.01}
 SAC_PENDULUM = {"learning_rate": 1e-3, "policy_kwargs": {"net_arch": [64, 64]}}
 PLANS = {
     "CartPole-v1": ("PPO", False, (4_096, 40_960), {"n_steps": 256}),
@@ -43,6 +44,10 @@ PLANS = {
     "Hopper-v5": ("PPO", True, (81_920, 286_720), PPO_MUJOCO),
     "HalfCheetah-v5": ("PPO", True, (81_920, 286_720), PPO_MUJOCO),
     "Walker2d-v5": ("PPO", True, (81_920, 286_720), PPO_MUJOCO),
+    "FrozenLake-v1": ("PPO", False, (8_192, 40_960), PPO_TOY),
+    "FrozenLake8x8-v1": ("PPO", False, (8_192, 40_960), PPO_TOY),
+    "CliffWalking-v1": ("PPO", False, (8_192, 40_960), PPO_TOY),
+    "Taxi-v4": ("PPO", False, (8_192, 40_960), PPO_TOY),
 }
 """Algorithm, VecNormalize or not, the numbers of steps at which a policy is kept, and settings."""
 

@@ -66,7 +66,7 @@ def test_validation_stops_a_fit_early():
         return 1.0 + len(seen)  # always worse than the first look
 
     fit = gb.evaluate(gb.MLP((2, 12, 1), key=0), data, validation=check, max_steps=1000)
-    assert fit.status is gb.Status.EARLY_STOPPED and fit.succeeded and len(seen) == 13 and fit.steps == 60
+    assert fit.status is gb.Status.EARLY_STOPPED and fit.succeeded and len(seen) == 9 and fit.steps == 20
     assert float(np.asarray(fit.network(np.zeros(2)))) == pytest.approx(seen[0])
 
 

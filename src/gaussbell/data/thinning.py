@@ -19,8 +19,9 @@ def leverage(rows: Float[np.ndarray, "N k"]) -> Float[np.ndarray, " N"]:
         [0.333, 0.333, 0.333, 1.0]
     """
     with_constant = np.column_stack([rows, np.ones(len(rows))])
-    directions, sizes, _ = np.linalg.svd(with_constant, full_matrices=False)
-    return (directions[:, sizes > TINY * sizes[0]] ** 2).sum(axis=1)
+    squares, directions = np.linalg.eigh(with_constant.T @ with_constant)
+    kept = squares > TINY * squares[-1]
+    return ((with_constant @ (directions[:, kept] / np.sqrt(squares[kept]))) ** 2).sum(axis=1)
 
 
 class Thinning:

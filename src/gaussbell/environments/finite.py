@@ -164,8 +164,7 @@ class FiniteEnvironment(Environment):
 
     def features(self, policy: Policy | None = None, *, q: bool = False) -> features.Features:
         """One input for each state, and for each action for Q-factors."""
-        states = features.OneHot(len(self.rewards))
-        return features.Concatenate(states, features.OneHot(self.rewards.shape[1], 1)) if q else states
+        return features.one_hot(*self.rewards.shape) if q else features.one_hot(len(self.rewards))
 
 
 def exact_transitions(mdp: FiniteMDP, policy: Any = None, *, weight: Any = None) -> Transitions:

@@ -21,7 +21,7 @@ from gaussbell.environments.spaces import (
     time_limit,
 )
 from gaussbell.environments.tasks import Earn
-from gaussbell.networks.features import Scale
+from gaussbell.networks.features import Features, Scale, one_hot
 from gaussbell.numerics.arguments import as_key, host_rng, read_concrete, read_count
 from gaussbell.processes.actions import DiscreteActions, read_actions
 from gaussbell.processes.finite_mdp import FiniteMDP
@@ -42,6 +42,7 @@ def from_gymnasium(
     num_envs: int = 16,
     vectorization: str = "sync",
     stochastic: bool | None = None,
+    exact: bool = True,
     **options: Any,
 ) -> "FiniteMDP | GymnasiumEnvironment":
     """A Gymnasium environment, by its id or as an object, for `sample_transitions` and all that builds on it.
@@ -56,12 +57,13 @@ def from_gymnasium(
             new start; truncation never ends anything.
         low, high: The box of states to sample from (for MuJoCo of qpos and qvel), by default the bounds of
             the observations if they are finite and are the state.
-        num_envs: How many copies run side by side.
         num_envs: How many copies run side by side; an environment given as an object runs alone.
         vectorization: "sync", all copies in this process, or "async", each in its own by Gymnasium's
             AsyncVectorEnv, which pays where steps take a millisecond or more and there are cores for them.
         stochastic: Whether the same state and action can lead to different successors, by default found out
             by a short test.
+        exact: Whether a table of probabilities, where there is one, is read; False simulates the environment
+            like any other.
         options: For `gymnasium.make`.
 
     Example:
@@ -76,7 +78,7 @@ def from_gymnasium(
     make = maker_of(env, options)
     first = make()
     table = getattr(first.unwrapped, "P", None)
-    if isinstance(table, dict):
+    if exact and isinstance(table, dict):
         return from_table(first.unwrapped, table, discount, ending)
     count = read_count("num_envs", num_envs, 1) if isinstance(env, str) else 1  # objects are not copied
     if vectorization == "async" and isinstance(env, str):
@@ -176,8 +178,14 @@ class GymnasiumEnvironment:
             )
         return host_rng(key).uniform(self.low, self.high, (count, len(self.low)))
 
-    def features(self, policy: Policy | None = None, *, q: bool = False) -> Scale | None:
-        """The recommended inputs of a network: the scaled observations, or None for these as they are."""
+    def features(self, policy: Policy | None = None, *, q: bool = False) -> Features | None:
+        """The recommended inputs of a network: one for each of a finite number of observations, else scaled.
+
+        None for observations as they are.
+        """
+        space = self._envs[0].observation_space
+        if type(space).__name__ == "Discrete" and (not q or isinstance(self.actions, DiscreteActions)):
+            return one_hot(int(space.start + space.n), self.actions.count if q else None)
         return self.scaling(q=q)
 
     def scaling(self, *, q: bool = False) -> Scale | None:

@@ -11,6 +11,7 @@ from gaussbell.data.logs import Log
 from gaussbell.environments.tasks import Task
 from gaussbell.networks.features import Features, Scale
 from gaussbell.processes.actions import Actions
+from gaussbell.processes.finite_mdp import FiniteMDP
 from gaussbell.processes.policies import Policy, is_noisy
 
 
@@ -156,6 +157,11 @@ def read_simulator(env: Any) -> Simulator:
     missing = [name for name in MEMBERS if inspect.getattr_static(env, name, nothing) is nothing]
     if not missing:
         return env
+    if isinstance(env, FiniteMDP):
+        raise ValueError(
+            f"env: the values of {env} are exact: env.under(policy).values. To simulate it, give "
+            "environments.FiniteEnvironment(mdp), or make it by from_gymnasium(..., exact=False)."
+        )
     raise ValueError(
         f"env: got {type(env).__name__}, which cannot be simulated (it has no {missing[0]}); give a "
         "gaussbell environment, environments.from_gymnasium(...), or environments.FiniteEnvironment(mdp)."

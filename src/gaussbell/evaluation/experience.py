@@ -23,7 +23,7 @@ from gaussbell.diagnostics.held_out import (
 )
 from gaussbell.diagnostics.held_out_episodes import HeldOutEpisodes, hold_out_episodes
 from gaussbell.environments.simulator import Simulator, is_random
-from gaussbell.networks.features import Features, Standardise
+from gaussbell.networks.features import Concatenate, Features, OneHot, Standardise
 from gaussbell.networks.value_function import values_at
 from gaussbell.numerics.arguments import host_rng
 from gaussbell.processes.policies import Policy
@@ -214,7 +214,8 @@ class EpisodeExperience:
         self.logged = len(self.log)
         self._max_transitions = max_transitions
         inputs = np.column_stack([self.log.state, self.log.action]) if q else self.log.state
-        self.features = Standardise.of(inputs)
+        made = env.features(q=q)
+        self.features = made if isinstance(made, OneHot | Concatenate) else Standardise.of(inputs)
         self._thinning = Thinning(np.asarray(self.features(inputs)), seed=host_rng(keys[2]))
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
         self.longest = int(self.log.age.max()) + 1

@@ -339,6 +339,8 @@ def _behind_features(
         made = (
             env.features(None if is_noisy(policy) else policy, q=q) if standardised is None else standardised
         )
+        if isinstance(made, input_features.OneHot):  # a table
+            return FeatureNetwork(made, MLP((made.count, 1), key=key))
         width = inputs if made is None else input_features.width(made, inputs)
         inner = MLP((width, 20, 20, 1), key=key)
         if standardised is not None:  # observations of many numbers: keep sums of them of order one

@@ -113,6 +113,11 @@ class OneHot(eqx.Module):
         return (x[..., self.column, None] == jnp.arange(self.count)).astype(x.dtype)
 
 
+def one_hot(states: int, actions: int | None = None) -> Features:
+    """One input for each of so many states and, for pairs of state and action, one for each action."""
+    return OneHot(states) if actions is None else Concatenate(OneHot(states), OneHot(actions, 1))
+
+
 class PolicyAction(eqx.Module):
     """What a policy does in the state, the first `width` numbers, scaled to [-1, 1].
 
