@@ -7,7 +7,9 @@ error of `evaluate_policy` over the states of fresh episodes, beside what others
 with a network of the same size: regression on their returns (by our solver, and by Adam), TD(lambda) by Adam
 (value_peers.py, if --torch names the Python of an environment that has torch), and the critic of the policy's
 own training. The truth at a visited state is its return where nothing is random, else the mean of
-continuations: the episode is played again up to the state, then with other random numbers.
+continuations: the episode is played again up to the state, then with other random numbers. Toy-text
+environments show their table of probabilities, which gives the truth exactly; all ways then fit a table, and
+stored policies draw their actions as they were trained.
 
 Development was done on the first stages of LunarLander-v3, Hopper-v5 and HalfCheetah-v5, on CartPole-v1, and
 on policies in LunarLander-v3, Swimmer-v5 and Reacher-v5 that are not kept here; the rest was set aside.
@@ -28,6 +30,7 @@ import gaussbell as gb
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out_episodes import LoggedReturns
 from gaussbell.evaluation.experience import EpisodeExperience
+from gaussbell.simulation.episodes import episode_length
 
 DISCOUNT = 0.99
 HORIZON = 700  # less than a thousandth of the discount is left
@@ -54,7 +57,11 @@ class RandomPolicy:
 
     def __init__(self, name: str):
         self.name, self.stem = name, f"{name}-random"
-        self.space = gymnasium.make(name).action_space
+        env = gymnasium.make(name)
+        self.space, self.finite = env.action_space, _is_finite(env)
+
+    def probabilities(self, states: np.ndarray) -> np.ndarray:
+        return np.full((len(states), self.space.n), 1 / self.space.n)
 
     def __call__(self, states: np.ndarray, keys: np.ndarray) -> np.ndarray:
         rngs = [np.random.default_rng(key) for key in keys]
@@ -72,12 +79,17 @@ class StoredPolicy:
     def __init__(self, path: Path):
         with np.load(path) as stored:
             self.arrays = dict(stored)
-        self.stem, self.noisy = path.stem, False
+        self.stem = path.stem
         self.settings = json.loads(str(self.arrays.pop("settings")))
         self.name, self.algorithm = self.settings["env"], self.settings["algorithm"]
-        self.space = gymnasium.make(self.name).action_space
+        env = gymnasium.make(self.name)
+        self.space, self.noisy = env.action_space, _is_finite(env)
+        self.finite = self.noisy
 
-    def __call__(self, states: np.ndarray) -> np.ndarray:
+    def __call__(self, states: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+        if keys is not None:
+            draws = np.array([np.random.default_rng(key).random() for key in keys])
+            return (self.probabilities(states).cumsum(axis=1) < draws[:, None]).sum(axis=1)
         scores = self._network("actor", states)
         if isinstance(self.space, gymnasium.spaces.Discrete):
             return scores.argmax(axis=1)
@@ -85,6 +97,11 @@ class StoredPolicy:
         if self.algorithm == "SAC":
             return low + (np.tanh(scores) + 1) / 2 * (high - low)
         return np.clip(scores, low, high)
+
+    def probabilities(self, states: np.ndarray) -> np.ndarray:
+        """Of each action, as PPO draws them."""
+        odds = np.exp(self._network("actor", states).astype(float))
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def critic(self, states: np.ndarray) -> np.ndarray | None:
         """What PPO's training thought of states, in units of the rewards; None for other algorithms."""
@@ -95,6 +112,8 @@ class StoredPolicy:
 
     def _network(self, part: str, states: np.ndarray) -> np.ndarray:
         phi = np.asarray(states, np.float32)
+        if self.finite:
+            phi = np.eye(self.arrays["actor_weight_0"].shape[1], dtype=np.float32)[phi[:, 0].astype(int)]
         if "mean" in self.arrays:
             deviation = np.sqrt(self.arrays["variance"] + 1e-8)
             phi = np.clip((phi - self.arrays["mean"]) / deviation, -10, 10)
@@ -106,16 +125,22 @@ class StoredPolicy:
         return phi
 
 
+def _is_finite(env) -> bool:
+    return isinstance(env.observation_space, gymnasium.spaces.Discrete)
+
+
 def truth(policy, seed: int):
     """Visited states of fresh episodes, their values, and the standard errors of these; and start returns."""
     env = gymnasium.make(policy.name, max_episode_steps=-1)
-    limit = gymnasium.spec(policy.name).max_episode_steps
-    noisy = policy.noisy or gb.environments.from_gymnasium(policy.name, num_envs=1).is_stochastic
+    simulated = gb.environments.from_gymnasium(policy.name, num_envs=1, exact=False)
+    noisy, limit = policy.noisy or simulated.is_stochastic, episode_length(simulated)
     rng = np.random.default_rng(seed)
     played, judged = [], 0
     while len(played) < EPISODES or judged < STEPS:
         played.append(_play(env, policy, int(rng.integers(2**31)), limit))
         judged += min(limit, len(played[-1][1]))
+    if policy.finite:
+        return _exact_truth(policy, env, [seen[:limit] for _, seen, *_ in played])
     steps = [(k, t) for k, (_, seen, *_) in enumerate(played) for t in range(min(limit, len(seen)))]
     seen, values, errors = [], [], []
     count = min(NOISY_STATES, len(steps)) if noisy else len(steps)
@@ -137,8 +162,19 @@ def truth(policy, seed: int):
     return np.array(seen, float), np.array(values), np.array(errors), np.array(starts)
 
 
+def _exact_truth(policy, env, seen):
+    """The same where the table of probabilities is known."""
+    mdp = gb.environments.from_gymnasium(policy.name, discount=DISCOUNT)
+    starts = env.unwrapped.initial_state_distrib
+    states = np.minimum(np.arange(mdp.num_states), len(starts) - 1)  # an end of its own may come last
+    values = np.asarray(mdp.under(policy.probabilities(states[:, None])).values)
+    visited = np.concatenate(seen).astype(int)
+    start = starts @ values[: len(starts)]
+    return visited[:, None].astype(float), values[visited], np.zeros(len(visited)), np.full(2, start)
+
+
 def _act(policy, observation, seed: int, step: int):
-    states = np.asarray(observation)[None]
+    states = np.atleast_1d(np.asarray(observation))[None]
     return (policy(states, np.array([[seed, step]], np.uint32)) if policy.noisy else policy(states))[0]
 
 
@@ -189,16 +225,22 @@ def by_torch(experience: EpisodeExperience, states: np.ndarray, seed: int, pytho
     logs = {"fitting": experience.log, "validating": experience.validating.log}
     fields = ("state", "reward", "next_state", "terminated", "episode")
     arrays = {f"{name}_{field}": getattr(log, field) for name, log in logs.items() for field in fields}
+    sizes = [20, 20]
+    if isinstance(experience.features, gb.features.OneHot):
+        one_hot = np.eye(experience.features.count)
+        sizes, states = [], one_hot[states[:, 0].astype(int)]
+        for name in [name for name in arrays if name.endswith("state")]:
+            arrays[name] = one_hot[arrays[name][:, 0].astype(int)]
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "episodes.npz", Path(folder) / "values.npz"
-        np.savez(source, states=states, sizes=[20, 20], seed=seed, discount=DISCOUNT, **arrays)
+        np.savez(source, states=states, sizes=np.array(sizes, int), seed=seed, discount=DISCOUNT, **arrays)
         subprocess.run([python, str(HERE / "value_peers.py"), str(source), str(target)], check=True)
         with np.load(target) as found:
             return {name: found[name] for name in found.files}
 
 
 def measure(policy, seed: int, budget: int, python: str | None) -> dict:
-    env = gb.environments.from_gymnasium(policy.name, discount=DISCOUNT)
+    env = gb.environments.from_gymnasium(policy.name, discount=DISCOUNT, exact=False)
     acting = gb.policies.on_host(policy, noisy=policy.noisy)
     states, values, errors, starts = truth(policy, 10_000 + seed)
 
@@ -213,7 +255,8 @@ def measure(policy, seed: int, budget: int, python: str | None) -> dict:
     ours, seconds = timed(lambda: gb.evaluate_policy(env, acting, budget=budget, key=seed, progress=False))
     key = jax.random.split(jax.random.key(seed))
     experience = EpisodeExperience(env, acting, budget, key=key[0], q=False, max_transitions=budget)
-    inner = gb.MLP((env.width, 20, 20, 1), key=key[1])
+    width = gb.features.width(experience.features, env.width)
+    inner = gb.MLP((width, 1) if policy.finite else (width, 20, 20, 1), key=key[1])
     start_network = gb.FeatureNetwork(
         experience.features, inner.with_weights(tuple(w / np.sqrt(len(w)) for w in inner.weights))
     )

@@ -109,7 +109,7 @@ class HeldOutEpisodes:
             self._judged = visited & (remaining <= remaining[visited].min())
         self._twins = twins if noisy else None
         self._twin_returns = None if self._twins is None else LoggedReturns(self._twins.log, discount)
-        self._near = _nearest_of_others(log, self._judged) if noisy else None
+        self._near = _Near(log, self._judged) if noisy else None
         episodes = len(np.unique(log.episode[self._judged]))
         self._caveat = ONE_EPISODE if episodes < 2 else self._caveat
         self.over = f"{int(self._judged.sum()):,} visited states of {episodes:,} held-out episodes"
@@ -128,7 +128,7 @@ class HeldOutEpisodes:
         plain = plain._replace(size=float(np.sqrt(np.mean(returns[judged] ** 2))))
         if self._near is None or not np.isfinite(plain.deviation):
             return plain
-        products = gaps[judged] * gaps[self._near.rows[judged]].mean(axis=1)
+        products = gaps[judged] * self._near.mean(gaps)[judged]
         smooth = error_estimate(products, plain.spread, self.over, self._caveat, clusters)
         noise = plain.square - smooth.square
         if self._twins is None:
@@ -138,6 +138,7 @@ class HeldOutEpisodes:
         else:
             by_twins, noise = self._by_twins(network, gaps, plain)
             beyond = max((by_twins.square - smooth.square) ** 2 - by_twins.deviation**2, 0.0)
+            beyond *= np.mean(self._near.far[judged] > 0)  # the same state has the same error
             weights = 1 / np.maximum([by_twins.deviation**2, smooth.deviation**2 + beyond], TINY)
             weights /= weights.sum()
             square = float(weights @ [by_twins.square, smooth.square])
@@ -195,18 +196,49 @@ def _scaled(scale: Standardise, states: Any) -> np.ndarray:
     return np.asarray(scale(np.asarray(states, float)))  # type: ignore[arg-type]
 
 
-class _Near(NamedTuple):
-    """For each step, some of other episodes whose states are near, and how far they are: 0 same, 1 far."""
+class _Near:
+    """Near states in the other half of the episodes: what is true of them, and how far they are.
 
-    rows: np.ndarray
-    far: np.ndarray
+    Where there is a finite number of states they are all the steps with the same state, else the nearest
+    ones. A step that has none is its own neighbour.
+
+    Attributes:
+        far: Of each step: 0 the same, 1 far.
+    """
+
+    def __init__(self, log: Log, judged: np.ndarray):
+        half = log.episode % 2
+        states, number = np.unique(log.state, axis=0, return_inverse=True)
+        self._group = None
+        if len(states) * NEIGHBOURS_AVERAGED <= len(log):
+            self._group, self._counted = 2 * number.ravel() + half, judged
+            self.far = 1.0 * (self._sums(np.ones(len(log)))[self._group ^ 1] == 0)
+        else:
+            self._rows, distance = _nearest_of_others(log, judged, half)
+            scale = Standardise.of(log.state)
+            # In units of a step of the process, by the median of its steps: some do not move at all.
+            steps = np.linalg.norm(_scaled(scale, log.next_state) - _scaled(scale, log.state), axis=1)
+            with np.errstate(invalid="ignore"):
+                far = distance / np.maximum(distance + np.median(steps), TINY)
+            self.far = np.where(np.isinf(distance), 1.0, far)
+
+    def mean(self, quantity: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+        """The mean of something over each step's near states."""
+        if self._group is None:
+            return quantity[self._rows].mean(axis=1)
+        other = self._group ^ 1
+        total, count = self._sums(quantity)[other], self._sums(np.ones(len(quantity)))[other]
+        return np.where(count > 0, total / np.maximum(count, 1), quantity)
+
+    def _sums(self, quantity: np.ndarray) -> np.ndarray:
+        size = 2 * (int(self._group.max()) // 2 + 1)
+        return np.bincount(self._group[self._counted], quantity[self._counted], minlength=size)
 
 
-def _nearest_of_others(log: Log, judged: np.ndarray) -> _Near:
-    """The nearest judged states in the other half of the episodes; the step itself where there are none."""
-    scale = Standardise.of(log.state)
-    scaled = _scaled(scale, log.state)
-    candidates, half = np.flatnonzero(judged), log.episode % 2
+def _nearest_of_others(log: Log, judged: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest judged states in the other half of the episodes, and how far they are in the mean."""
+    scaled = _scaled(Standardise.of(log.state), log.state)
+    candidates = np.flatnonzero(judged)
     fewest = min(np.count_nonzero(half[candidates] == side) for side in (0, 1))
     count = int(np.clip(fewest, 1, NEIGHBOURS_AVERAGED))
     rows = np.repeat(np.arange(len(log))[:, None], count, axis=1)
@@ -217,11 +249,7 @@ def _nearest_of_others(log: Log, judged: np.ndarray) -> _Near:
             near, found = KDTree(scaled[others]).query(scaled[mine], k=count)
             rows[mine] = others[found].reshape(-1, count)
             distance[mine] = near.reshape(-1, count).mean(axis=1)
-    # In units of a step of the process, by the median of its steps: some do not move at all.
-    step = np.median(np.linalg.norm(_scaled(scale, log.next_state) - scaled, axis=1))
-    with np.errstate(invalid="ignore"):
-        far = np.where(np.isinf(distance), 1.0, distance / np.maximum(distance + step, TINY))
-    return _Near(rows, far)
+    return rows, distance
 
 
 def hold_out_episodes(

@@ -46,6 +46,11 @@ WHOLE = 0.01
 Q_EXPLORES_EVERY = 0.2
 """For Q-factors an action is drawn at random once in this share of 1 / (1 - discount) steps."""
 LEVEL = 0.95
+RARE_EVENTS = 2.0
+"""How many times farther than the returns of one part of the held-out episodes those of the other may be."""
+FEW_EVENTS = (
+    "Rare events decide the error: some held-out episodes show them and others do not. Give a larger budget."
+)
 
 
 class StartValue(NamedTuple):
@@ -236,8 +241,15 @@ class EpisodeExperience:
         return self.validating.validation_error(network)
 
     def estimate(self, network: Any) -> ErrorEstimate:
-        """The error of a fit, by episodes that served for nothing else."""
-        return self._final.estimate(network)
+        """The error of a fit, by episodes that served for nothing else.
+
+        Where those that validated are much farther from it, rare events decide, and a few episodes cannot
+        tell how large the error is.
+        """
+        found, seen = self._final.estimate(network), self.validating.validation_error(network)
+        if seen <= RARE_EVENTS * self._final.validation_error(network):
+            return found
+        return found._replace(high=max(found.high, seen), caveat=found.caveat or FEW_EVENTS)
 
     def error_at(self, network: Any, inputs: Any) -> np.ndarray:
         """The error at single states, by the held-out episodes that came near them."""
@@ -247,26 +259,29 @@ class EpisodeExperience:
         """The value at the starts of episodes; None for Q-factors and processes without episodes."""
         if self._q or self._env.ending != "end":
             return None
-        parts = (self.validating, self._final, HeldOutEpisodes(self.log, self._env.discount))
+        parts = (self._final, self.validating, HeldOutEpisodes(self.log, self._env.discount))
         returns = [part.returns(network)[part.log.age == 0] for part in parts]
-        held_out = values_at(network, self._final.log.starts)
+        gaps = [values_at(network, part.log.starts) - own for part, own in zip(parts, returns, strict=True)]
         start = self._env.reset_states(START_STATES, key=self._start_key)
-        return combine_starts(values_at(network, start), np.concatenate(returns), held_out - returns[1])
+        values = values_at(network, start)
+        return combine_starts(values, np.concatenate(returns), gaps[0], np.concatenate(gaps).std(ddof=1))
 
 
-def combine_starts(values: np.ndarray, returns: np.ndarray, gaps: np.ndarray) -> StartValue | None:
+def combine_starts(
+    values: np.ndarray, returns: np.ndarray, gaps: np.ndarray, least_deviation: float = 0.0
+) -> StartValue | None:
     """The value at the starts: network's values at many, all returns, its errors on held-out ones.
 
     Plain Monte-Carlo is unbiased, and so is the network's mean less its mean error on held-out starts. The
-    surer one is taken: the latter where starts differ more than returns from one start do.
+    surer one is taken: the latter where starts differ more than returns from one start do. The gaps count as
+    deviating at least by `least_deviation`: a few of them may lack a rare event that others show.
     """
     if len(returns) < 2 or len(gaps) < 2:
         return None
     plain, plain_error = returns.mean(), returns.std(ddof=1) / np.sqrt(len(returns))
     corrected = values.mean() - gaps.mean()
-    corrected_error = np.hypot(
-        values.std(ddof=1) / np.sqrt(len(values)), gaps.std(ddof=1) / np.sqrt(len(gaps))
-    )
+    deviation = max(gaps.std(ddof=1), least_deviation)
+    corrected_error = np.hypot(values.std(ddof=1) / np.sqrt(len(values)), deviation / np.sqrt(len(gaps)))
     surer = corrected_error < plain_error
     value, error, count = (
         (corrected, corrected_error, len(gaps)) if surer else (plain, plain_error, len(returns))

@@ -41,6 +41,8 @@ SEARCHED, PROMISING = 3000, 2
 """Along episodes: transitions of each fit of the search, and how many n_step are fitted with more."""
 CORRECTIONS = (1, 10, 100, 1000)
 """The n_step that a fixed point of the last layer is tried with."""
+LIKELY = 0.97
+"""A table's validation error counts as that much of itself at the fixed point of one step."""
 FEWEST_SAMPLES = 20
 MIDDLE, EPISODE_MIDDLE = 0.2, 1.0
 """The first n_step that is tried, as a share of 1 / (1 - discount), in the box and along episodes."""
@@ -293,13 +295,16 @@ def evaluate_policy(
 def _with_fixed_point(solution: Solution, experience: Experience) -> tuple[Solution, int | None]:
     """The solution with its last layer corrected by the n_step that validation likes best, if any helps.
 
-    All logged steps take part in that, not only those that were fitted.
+    All logged steps take part in that, not only those that were fitted. Of a table the fixed point of one
+    step is the most likely value, so others have to be clearly better.
     """
     best, error, chosen = solution, experience.validation_error(solution.network), None
+    is_table = isinstance(experience.features, input_features.OneHot)
     if isinstance(experience, EpisodeExperience) and can_have_fixed_point(solution.network):
         for n in [n for n in CORRECTIONS if n <= experience.longest]:
             other = corrected(solution, experience.transitions(n, experience.logged))
-            if (its := experience.validation_error(other.network)) < error:
+            its = experience.validation_error(other.network) * (LIKELY if is_table and n == 1 else 1.0)
+            if its < error:
                 best, error, chosen = other, its, n
     return best, chosen
 
