@@ -6,6 +6,7 @@ import pytest
 
 import gaussbell as gb
 from gaussbell.diagnostics.held_out_episodes import HeldOutEpisodes
+from gaussbell.evaluation.experience import combine_starts
 from gaussbell.simulation.episodes import discounted_ahead, gather_episodes, gather_twins
 
 DISCOUNT = 0.9
@@ -170,3 +171,33 @@ def test_messages():
     env = gb.environments.from_gymnasium("Walk-v0")
     with pytest.raises(ValueError, match="states='box': give 'visited'"):
         gb.evaluate_policy(env, still, states="box")
+
+
+def test_finite_observations_become_a_table():
+    lake = gb.environments.from_gymnasium("FrozenLake-v1", discount=0.9, exact=False)
+    mdp = gb.environments.from_gymnasium("FrozenLake-v1", discount=0.9)
+
+    def at_random(states, keys):
+        return np.array([np.random.default_rng(key).integers(4) for key in keys])
+
+    found = gb.evaluate_policy(lake, gb.policies.on_host(at_random, noisy=True), budget=20_000)
+    log = lake.log(gb.policies.on_host(at_random, noisy=True), 5000, key=9)
+    values = np.asarray(mdp.under().values)[log.state[:, 0].astype(int)]
+    error = np.sqrt(np.mean((np.asarray(found.network(log.state)) - values) ** 2))
+    assert found.network.network.sizes == (16, 1) and found.corrected_by == 1
+    assert error < 0.2 * values.std()
+    assert found.start.interval[0] < np.asarray(mdp.under().values)[0] < found.start.interval[1]
+
+
+def test_a_table_of_probabilities_is_not_simulated_by_mistake():
+    with pytest.raises(ValueError, match=r"env.under\(policy\).values.*exact=False"):
+        gb.evaluate_policy(gb.environments.from_gymnasium("FrozenLake-v1"), lambda s: 0)
+
+
+def test_rare_events_widen_the_interval_of_the_start_value():
+    values, rare = np.full(50, -100.0), np.append(np.full(99, -100.0), -500.0)
+    surely = combine_starts(values, rare, np.zeros(20))
+    assert surely.interval[1] - surely.interval[0] < 1e-9
+    start = combine_starts(values, rare, np.zeros(20), least_deviation=rare.std())
+    assert start.interval[0] < rare.mean() < start.interval[1]
+    assert start.value == rare.mean()
