@@ -70,7 +70,7 @@ def evaluate(
         features: (K, d) and `weight` (K,), for a finite chain: the network's input for each state and how
             much it counts (by default its number and its stationary probability).
         scale_output: Whether to scale an MLP's output first, by default only without a solver of your own.
-        validation: A function from a network to its error on data of your own: it is asked every 5 steps,
+        validation: A function from a network to its error on data of your own: it is asked every few steps,
             the network with the smallest answer is returned, and the fit stops early where it no longer
             falls.
         fixed_point: Whether to replace the fitted MLP's last layer by the fixed point of its Bellman equation
