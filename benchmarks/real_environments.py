@@ -28,6 +28,7 @@ import numpy as np
 
 import gaussbell as gb
 from gaussbell.data.transitions import Transitions
+from gaussbell.diagnostics.held_out import TAIL
 from gaussbell.diagnostics.held_out_episodes import LoggedReturns
 from gaussbell.evaluation.experience import EpisodeExperience
 from gaussbell.simulation.episodes import episode_length
@@ -205,20 +206,28 @@ def _branch(env, policy, seed: int, actions, other: int) -> float:
 
 
 def by_returns(experience: EpisodeExperience, network, seed: int):
-    """Regression on returns by our own solver: the same network, transitions and validation."""
-    log = experience.log
-    returns = LoggedReturns(log, DISCOUNT)(lambda states: 0 * states[..., 0])
+    """Regression on returns by our own solver: the same network, transitions and validation.
+
+    First on returns that are nearly whole, then on all, with the first value where an episode was cut.
+    """
+    log, returns = experience.log, LoggedReturns(experience.log, DISCOUNT)
     rows = np.random.default_rng(seed).permutation(len(log))[:RETURNS]
-    data = Transitions(log.state[rows], returns[rows], log.next_state[rows], np.zeros(len(rows)))
-    return gb.evaluate(
-        network,
-        data,
-        solver=gb.LevenbergMarquardt(),
-        scale_output=True,
-        max_steps=200,
-        validation=experience.validation_error,
-        diagnose=False,
-    ).network
+    whole = rows[returns.remaining[rows] <= TAIL]
+    found = lambda states: np.zeros(len(states))  # noqa: E731 - the first guess of what follows a cut
+    for rows_of_round in (whole, rows):
+        targets = returns(found)[rows_of_round]
+        none_left = np.zeros(len(rows_of_round))
+        data = Transitions(log.state[rows_of_round], targets, log.next_state[rows_of_round], none_left)
+        found = gb.evaluate(
+            network,
+            data,
+            solver=gb.LevenbergMarquardt(),
+            scale_output=True,
+            max_steps=200,
+            validation=experience.validation_error,
+            diagnose=False,
+        ).network
+    return found
 
 
 def by_torch(experience: EpisodeExperience, states: np.ndarray, seed: int, python: str) -> dict:
@@ -299,6 +308,41 @@ def measure(policy, seed: int, budget: int, python: str | None) -> dict:
     }
 
 
+def report(rows: list) -> str:
+    """The record as tables: all policies, then what the claims come to where nothing was developed on."""
+    peers = list(dict.fromkeys(name for row in rows for name in row["peers"]))
+    lines = [
+        f"| policy | gaussbell | {' | '.join(peers)} | claimed / true | trusted | seconds |",
+        "|---" * (len(peers) + 5) + "|",
+    ]
+    for row in rows:
+        found = [row["error"], *(row["peers"].get(name) for name in peers)]
+        least = min(error for error in found if error is not None)
+        cells = ["" if error is None else f"{error:.3f}" for error in found]
+        cells = [f"**{cell}**" if error == least else cell for cell, error in zip(cells, found, strict=True)]
+        stem = row["policy"] + (" (dev)" if row["developed on"] else "")
+        seconds = [row["seconds"], *row["peers' seconds"].values()]
+        trusted = {True: "yes", False: "no", None: "cannot tell"}[row["trusted"]]
+        lines.append(
+            f"| {stem} | {' | '.join(cells)} | {row['claimed over true']:.2f} | {trusted} | "
+            f"{', '.join(f'{number:.0f}' for number in seconds)} |"
+        )
+    judged = [row for row in rows if not row["developed on"]]
+    ratio = np.array([row["over the best peer"] for row in judged])
+    claimed = np.array([row["claimed over true"] for row in judged])
+    wrong = [row["policy"] for row in judged if row["trusted"] and row["claimed over true"] < 0.5]
+    lines += [
+        "",
+        f"{len(judged)} policies set aside: the error is {np.median(ratio):.2f} times that "
+        f"of the best peer in the median, and the smallest in {np.mean(ratio < 1):.0%}. The claimed error is "
+        f"{np.median(claimed):.2f} times the true one in the median, and between half and twice of it in "
+        f"{np.mean((claimed > 0.5) & (claimed < 2)):.0%}. Trusted, and more than twice as large as claimed: "
+        f"{', '.join(wrong) or 'none'}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def _kept(out: Path) -> list:
     """What an earlier run has measured already."""
     path = out / "real_environments.json"
@@ -327,6 +371,7 @@ def main() -> None:
             rows.append(measure(policy, seed, given.budget, given.torch))
             print(json.dumps(rows[-1]), flush=True)
             (given.out / "real_environments.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (given.out / "real_environments.md").write_text(report(rows))
 
 
 if __name__ == "__main__":

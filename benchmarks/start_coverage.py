@@ -2,9 +2,9 @@
 
     python benchmarks/start_coverage.py --out runs/bench [--repetitions 100]
 
-`evaluate_policy` with other random numbers each time, in environments that are cheap to simulate, for policies
-of benchmarks/policies. The truth is exact where a table of probabilities is shown, else the mean return of
-many episodes of Gymnasium's own, whose standard error is in the record.
+`evaluate_policy` with other random numbers each time, in environments that are cheap to simulate, for
+policies of benchmarks/policies. The truth is exact where a table of probabilities is shown, else the mean
+return of many episodes in Gymnasium itself, whose standard error is in the record.
 """
 
 import argparse

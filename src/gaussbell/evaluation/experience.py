@@ -48,6 +48,9 @@ Q_EXPLORES_EVERY = 0.2
 LEVEL = 0.95
 RARE_EVENTS = 2.0
 """How many times farther than the returns of one part of the held-out episodes those of the other may be."""
+NO_EVENTS = (
+    "All rewards that were met are the same, so an event that is rare would not show. Give a larger budget."
+)
 FEW_EVENTS = (
     "Rare events decide the error: some held-out episodes show them and others do not. Give a larger budget."
 )
@@ -244,9 +247,12 @@ class EpisodeExperience:
         """The error of a fit, by episodes that served for nothing else.
 
         Where those that validated are much farther from it, rare events decide, and a few episodes cannot
-        tell how large the error is.
+        tell how large the error is; nor can they where chance rules and all rewards are the same.
         """
         found, seen = self._final.estimate(network), self.validating.validation_error(network)
+        rewards = (self._final.log.reward, self.validating.log.reward, self.log.reward)
+        if self.noisy and max(map(np.max, rewards)) == min(map(np.min, rewards)):
+            return found._replace(caveat=found.caveat or NO_EVENTS)
         if seen <= RARE_EVENTS * self._final.validation_error(network):
             return found
         return found._replace(high=max(found.high, seen), caveat=found.caveat or FEW_EVENTS)
