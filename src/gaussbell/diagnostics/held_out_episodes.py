@@ -138,7 +138,7 @@ class HeldOutEpisodes:
         else:
             by_twins, noise = self._by_twins(network, gaps, plain)
             beyond = max((by_twins.square - smooth.square) ** 2 - by_twins.deviation**2, 0.0)
-            beyond *= np.mean(self._near.far[judged] > 0)  # the same state has the same error
+            beyond *= float(np.mean(self._near.far[judged] > 0))  # the same state has the same error
             weights = 1 / np.maximum([by_twins.deviation**2, smooth.deviation**2 + beyond], TINY)
             weights /= weights.sum()
             square = float(weights @ [by_twins.square, smooth.square])
@@ -196,6 +196,18 @@ def _scaled(scale: Standardise, states: Any) -> np.ndarray:
     return np.asarray(scale(np.asarray(states, float)))  # type: ignore[arg-type]
 
 
+class _Groups(NamedTuple):
+    """Steps in groups: two for each state, one in each half of the episodes."""
+
+    number: np.ndarray
+    counted: np.ndarray
+
+    def sums(self, quantity: np.ndarray) -> np.ndarray:
+        """Over the steps of each group that count."""
+        size = 2 * (int(self.number.max()) // 2 + 1)
+        return np.bincount(self.number[self.counted], quantity[self.counted], minlength=size)
+
+
 class _Near:
     """Near states in the other half of the episodes: what is true of them, and how far they are.
 
@@ -209,10 +221,10 @@ class _Near:
     def __init__(self, log: Log, judged: np.ndarray):
         half = log.episode % 2
         states, number = np.unique(log.state, axis=0, return_inverse=True)
-        self._group = None
+        self._group: _Groups | None = None
         if len(states) * NEIGHBOURS_AVERAGED <= len(log):
-            self._group, self._counted = 2 * number.ravel() + half, judged
-            self.far = 1.0 * (self._sums(np.ones(len(log)))[self._group ^ 1] == 0)
+            self._group = _Groups(2 * number.ravel() + half, judged)
+            self.far = 1.0 * (self._group.sums(np.ones(len(log)))[self._group.number ^ 1] == 0)
         else:
             self._rows, distance = _nearest_of_others(log, judged, half)
             scale = Standardise.of(log.state)
@@ -226,13 +238,9 @@ class _Near:
         """The mean of something over each step's near states."""
         if self._group is None:
             return quantity[self._rows].mean(axis=1)
-        other = self._group ^ 1
-        total, count = self._sums(quantity)[other], self._sums(np.ones(len(quantity)))[other]
+        other = self._group.number ^ 1
+        total, count = self._group.sums(quantity)[other], self._group.sums(np.ones(len(quantity)))[other]
         return np.where(count > 0, total / np.maximum(count, 1), quantity)
-
-    def _sums(self, quantity: np.ndarray) -> np.ndarray:
-        size = 2 * (int(self._group.max()) // 2 + 1)
-        return np.bincount(self._group[self._counted], quantity[self._counted], minlength=size)
 
 
 def _nearest_of_others(log: Log, judged: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

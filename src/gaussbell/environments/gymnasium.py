@@ -184,9 +184,12 @@ class GymnasiumEnvironment:
         None for observations as they are.
         """
         space = self._envs[0].observation_space
-        if type(space).__name__ == "Discrete" and (not q or isinstance(self.actions, DiscreteActions)):
-            return one_hot(int(space.start + space.n), self.actions.count if q else None)
-        return self.scaling(q=q)
+        if type(space).__name__ != "Discrete":
+            return self.scaling(q=q)
+        count = int(space.start + space.n)
+        if not q:
+            return one_hot(count)
+        return one_hot(count, self.actions.count) if isinstance(self.actions, DiscreteActions) else None
 
     def scaling(self, *, q: bool = False) -> Scale | None:
         """Observations mapped to [-1, 1], with the actions for Q-factors; None where bounds are not known."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
@@ -224,7 +225,8 @@ class EpisodeExperience:
         inputs = np.column_stack([self.log.state, self.log.action]) if q else self.log.state
         made = env.features(q=q)
         self.features = made if isinstance(made, OneHot | Concatenate) else Standardise.of(inputs)
-        self._thinning = Thinning(np.asarray(self.features(inputs)), seed=host_rng(keys[2]))
+        made = self.features(jnp.asarray(inputs))
+        self._thinning = Thinning(np.asarray(made), seed=host_rng(keys[2]))
         self.double_sampling = self.noisy  # held-out returns tell how much it matters
         self.longest = int(self.log.age.max()) + 1
 
