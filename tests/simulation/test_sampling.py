@@ -155,7 +155,7 @@ def test_look_ahead_with_the_truth_is_the_truth():
 
 
 def test_messages():
-    with pytest.raises(ValueError, match="env: the values of SevenStar.* are exact"):
+    with pytest.raises(ValueError, match=r"env: the values of SevenStar.* are exact"):
         gb.sample_transitions(gb.environments.SevenStar(), CAR.along_velocity, 5, key=0)
     with pytest.raises(ValueError, match="n=0: give a whole number"):
         gb.sample_transitions(CAR, CAR.along_velocity, 0, key=0)
