@@ -11,7 +11,8 @@ continuations: the episode is played again up to the state, then with other rand
 environments show their table of probabilities, which gives the truth exactly; all ways then fit a table, and
 stored policies draw their actions as they were trained.
 
-Development was done on the first stages of LunarLander-v3, Hopper-v5 and HalfCheetah-v5, on CartPole-v1, and
+Development was done on the first stages of LunarLander-v3, Hopper-v5 and HalfCheetah-v5, on CartPole-v1, on
+later stages in CliffWalking-v1 and both FrozenLakes and a random policy there (each marked in the record), and
 on policies in LunarLander-v3, Swimmer-v5 and Reacher-v5 that are not kept here; the rest was set aside.
 """
 
@@ -48,6 +49,10 @@ DEVELOPED_ON = (
     "HalfCheetah-v5-81920",
     "CartPole-v1-4096",
     "CartPole-v1-40960",
+    "CliffWalking-v1-40960",
+    "FrozenLake-v1-40960",
+    "FrozenLake-v1-random",
+    "FrozenLake8x8-v1-40960",
 )
 
 
