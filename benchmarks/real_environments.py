@@ -12,7 +12,7 @@ environments show their table of probabilities, which gives the truth exactly; a
 stored policies draw their actions as they were trained.
 
 Development was done on the first stages of LunarLander-v3, Hopper-v5 and HalfCheetah-v5, on CartPole-v1, on
-later stages in CliffWalking-v1 and both FrozenLakes and a random policy there (each marked in the record), and
+later stages in CliffWalking-v1 and both FrozenLakes and a random policy there (marked in the record), and
 on policies in LunarLander-v3, Swimmer-v5 and Reacher-v5 that are not kept here; the rest was set aside.
 """
 
