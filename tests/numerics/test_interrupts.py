@@ -8,6 +8,14 @@ import pytest
 from gaussbell.numerics.interrupts import Interrupts
 
 
+@pytest.fixture(autouse=True)
+def _heard():
+    """Programs that are started in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_what_was_swallowed_is_raised_again():
     before = signal.getsignal(signal.SIGINT)
     with Interrupts() as interrupts:
