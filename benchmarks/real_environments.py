@@ -218,7 +218,7 @@ def by_returns(experience: EpisodeExperience, network, seed: int):
     log, returns = experience.log, LoggedReturns(experience.log, DISCOUNT)
     rows = np.random.default_rng(seed).permutation(len(log))[:RETURNS]
     whole = rows[returns.remaining[rows] <= TAIL]
-    found = lambda states: np.zeros(len(states))  # noqa: E731 - the first guess of what follows a cut
+    found = gb.FeatureNetwork(network.features, network.network.scaled(0.0))  # the first guess after a cut
     for rows_of_round in (whole, rows):
         targets = returns(found)[rows_of_round]
         none_left = np.zeros(len(rows_of_round))
