@@ -272,7 +272,7 @@ def measure(policy, seed: int, budget: int, python: str | None) -> dict:
     width = gb.features.width(experience.features, env.width)
     inner = gb.MLP((width, 1) if policy.finite else (width, 20, 20, 1), key=key[1])
     start_network = gb.FeatureNetwork(
-        experience.features, inner.with_weights(tuple(w / np.sqrt(len(w)) for w in inner.weights))
+        experience.features, inner.with_weights(tuple(np.asarray(w) / np.sqrt(len(w)) for w in inner.weights))
     )
     regression, regression_seconds = timed(lambda: by_returns(experience, start_network, seed))
     peers = {"returns, LM": error(regression(states))}

@@ -1,7 +1,8 @@
-"""Ctrl-C that another library swallowed is raised again."""
+"""Ctrl-C waits for the next look, but not for long, and is not lost."""
 
 import contextlib
 import signal
+import time
 
 import pytest
 
@@ -13,26 +14,76 @@ def _heard():
     """Programs that are started in the background ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)
 
 
-def test_what_was_swallowed_is_raised_again():
-    before = signal.getsignal(signal.SIGINT)
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_it_waits_for_the_next_look():
     with Interrupts() as interrupts:
         interrupts.raise_if_heard()
-        with contextlib.suppress(KeyboardInterrupt):  # as a callback of another library would
-            signal.raise_signal(signal.SIGINT)
+        press()
         with pytest.raises(KeyboardInterrupt):
             interrupts.raise_if_heard()
         interrupts.raise_if_heard()  # once is enough
-    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_it_waits_a_second_at_most():
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        press()
+        while time.monotonic() < started + 5:
+            time.sleep(0.01)
+    assert time.monotonic() < started + 4
+
+
+def test_it_is_raised_at_once_when_pressed_again():
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        press()
+        press()
+        raise AssertionError
+
+
+def test_what_was_swallowed_is_raised_again():
+    with Interrupts() as interrupts:
+        press()
+        with contextlib.suppress(KeyboardInterrupt):  # as a callback of another library would
+            press()
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.raise_if_heard()
+
+
+def test_it_is_not_lost_where_nobody_looks():
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        press()
+
+
+def test_another_failure_comes_first():
+    with pytest.raises(ZeroDivisionError), Interrupts():
+        press()
+        raise ZeroDivisionError
 
 
 def test_inside_another():
     with Interrupts() as outer:
-        with Interrupts() as inner, pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        with Interrupts() as inner:
+            press()
         with pytest.raises(KeyboardInterrupt):
             inner.raise_if_heard()
+        outer.raise_if_heard()
+        press()
         with pytest.raises(KeyboardInterrupt):
             outer.raise_if_heard()
+
+
+def test_a_handler_that_ignores_it_is_obeyed():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    with Interrupts() as interrupts:
+        press()
+        interrupts.raise_if_heard()
+    signal.signal(signal.SIGINT, before)
+    assert heard == [1]

@@ -1,17 +1,22 @@
-"""Ctrl-C that is not lost: what a library swallows on its way is raised again at the next look."""
+"""Ctrl-C, heard where nothing of ours is half done."""
 
+import _thread
 import signal
 import threading
 from types import FrameType
 from typing import Any
 
+PATIENCE = 1.0
+"""Seconds after which Ctrl-C is raised wherever Python happens to be."""
+
 
 class Interrupts:
-    """Remembers that Ctrl-C was pressed while it is entered, besides what Python does about that anyway.
+    """While it is entered, Ctrl-C waits for the next `raise_if_heard`, or a second at most.
 
-    Python raises KeyboardInterrupt wherever it happens to be. If that is inside a callback of another
-    library, of a garbage collection for instance, it is printed and forgotten; `raise_if_heard` raises it
-    again.
+    Python raises KeyboardInterrupt wherever it happens to be. Inside a callback of another library, of a
+    garbage collection for instance, it is printed and forgotten; between the start of a compiled program and
+    its result it leaves the program running, which may crash the process at its end. One that is entered
+    inside another shares what that has heard.
 
     Example:
         >>> from gaussbell.numerics.interrupts import Interrupts
@@ -20,26 +25,46 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._heard = False
+        self._outer: Interrupts | None = None
         self._before: Any = None
+        self._timer: threading.Timer | None = None
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)
-            if callable(self._before):
+            before = signal.getsignal(signal.SIGINT)
+            outer = getattr(before, "__self__", None)
+            if isinstance(outer, Interrupts):
+                self._outer = outer
+            elif callable(before):
+                self._before = before
                 signal.signal(signal.SIGINT, self._hear)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if callable(self._before):
-            signal.signal(signal.SIGINT, self._before)
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._heard = True
-        self._before(number, frame)
+    def __exit__(self, failure: Any, *_: object) -> None:
+        if self._before is None:
+            return
+        signal.signal(signal.SIGINT, self._before)
+        if failure is None:
+            self.raise_if_heard()
+        self._forget()
 
     def raise_if_heard(self) -> None:
-        """KeyboardInterrupt if Ctrl-C was pressed and nobody has heard it."""
-        if self._heard:
-            self._heard = False
-            raise KeyboardInterrupt
+        """KeyboardInterrupt, or what else the program does then, if Ctrl-C was pressed."""
+        if self._outer is not None:
+            self._outer.raise_if_heard()
+        elif self._timer is not None:
+            self._forget()
+            self._before(signal.SIGINT, None)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._timer is not None:  # pressed again, or nobody has looked: still heard if this is swallowed
+            self._before(number, frame)
+            return
+        self._timer = threading.Timer(PATIENCE, _thread.interrupt_main)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
