@@ -28,6 +28,7 @@ import jax
 import numpy as np
 
 import gaussbell as gb
+from gaussbell.data.thinning import Thinning
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out import TAIL
 from gaussbell.diagnostics.held_out_episodes import LoggedReturns
@@ -38,8 +39,8 @@ DISCOUNT = 0.99
 HORIZON = 700  # less than a thousandth of the discount is left
 CONTINUATIONS = 30
 NOISY_STATES = 100
-RETURNS = 16_000
-"""Rows of the regression by our solver; peers by Adam take all of them."""
+RETURNS = 8000
+"""Rows of the regression by our solver, drawn as ours are; peers by Adam take all of them."""
 EPISODES, STEPS = 60, 50_000
 """Of the truth, at least."""
 HERE = Path(__file__).parent
@@ -216,13 +217,14 @@ def by_returns(experience: EpisodeExperience, network, seed: int):
     First on returns that are nearly whole, then on all, with the first value where an episode was cut.
     """
     log, returns = experience.log, LoggedReturns(experience.log, DISCOUNT)
-    rows = np.random.default_rng(seed).permutation(len(log))[:RETURNS]
-    whole = rows[returns.remaining[rows] <= TAIL]
+    rows, weight = Thinning(np.asarray(experience.features(log.state)), seed=seed)(RETURNS)
+    whole = returns.remaining[rows] <= TAIL
     found = gb.FeatureNetwork(network.features, network.network.scaled(0.0))  # the first guess after a cut
-    for rows_of_round in (whole, rows):
-        targets = returns(found)[rows_of_round]
-        none_left = np.zeros(len(rows_of_round))
-        data = Transitions(log.state[rows_of_round], targets, log.next_state[rows_of_round], none_left)
+    for chosen in (whole, np.full(len(rows), True)):
+        kept, share = rows[chosen], weight[chosen] / weight[chosen].sum()
+        data = Transitions(
+            log.state[kept], returns(found)[kept], log.next_state[kept], np.zeros(len(kept)), share
+        )
         found = gb.evaluate(
             network,
             data,
@@ -270,7 +272,8 @@ def measure(policy, seed: int, budget: int, python: str | None) -> dict:
     key = jax.random.split(jax.random.key(seed))
     experience = EpisodeExperience(env, acting, budget, key=key[0], q=False, max_transitions=budget)
     width = gb.features.width(experience.features, env.width)
-    inner = gb.MLP((width, 1) if policy.finite else (width, 20, 20, 1), key=key[1])
+    sizes = (width, 1) if policy.finite else (width, 20, 20, 1)
+    inner = gb.MLP(sizes, gb.networks.tanh, key=key[1])
     start_network = gb.FeatureNetwork(
         experience.features, inner.with_weights(tuple(np.asarray(w) / np.sqrt(len(w)) for w in inner.weights))
     )

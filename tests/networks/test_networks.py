@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import gaussbell as gb
+from gaussbell.networks.features import Standardise
+from gaussbell.networks.value_function import mean_network
 
 
 @pytest.mark.parametrize(
@@ -77,3 +79,13 @@ def test_input_of_the_wrong_width():
 
 def test_sizes_may_be_an_array_and_keys_old_style():
     assert gb.MLP(np.array([2, 8, 1]), key=jax.random.PRNGKey(0)).sizes == (2, 8, 1)
+
+
+def test_the_mean_of_two_networks_is_one_network():
+    states = np.random.default_rng(0).normal(size=(7, 2))
+    features = Standardise(np.ones(2), np.full(2, 2.0))
+    for sizes in ((2, 1), (2, 5, 1), (2, 5, 4, 1), (2, 5, 4, 3, 1)):
+        one, other = (gb.FeatureNetwork(features, gb.MLP(sizes, key=key)) for key in (0, 1))
+        mean = mean_network(one, other)
+        np.testing.assert_allclose(mean(states), (one(states) + other(states)) / 2, rtol=1e-5)
+        assert mean.network.sizes == (2, *(2 * n for n in sizes[1:-1]), 1)

@@ -117,7 +117,11 @@ def evaluate(
 
 def corrected(solution: Solution, data: Transitions) -> Solution:
     """The solution with the last layer at the fixed point of `data`."""
-    network = solve_fixed_point(solution.network, data)
+    return with_network(solution, solve_fixed_point(solution.network, data), data)
+
+
+def with_network(solution: Solution, network: Any, data: Transitions) -> Solution:
+    """The solution with another network, and its loss."""
     return dataclasses.replace(solution, params=network, loss=msbe(network, data))
 
 

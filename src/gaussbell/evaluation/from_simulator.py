@@ -17,10 +17,10 @@ from gaussbell.environments.simulator import Simulator, read_simulator
 from gaussbell.evaluation.experience import BoxExperience, EpisodeExperience, StartValue
 from gaussbell.evaluation.fits import Experience, ValidatedFit, Watch
 from gaussbell.evaluation.fixed_point import can_have_fixed_point
-from gaussbell.evaluation.from_data import corrected
+from gaussbell.evaluation.from_data import corrected, with_network
 from gaussbell.networks import features as input_features
-from gaussbell.networks.mlp import MLP
-from gaussbell.networks.value_function import FeatureNetwork
+from gaussbell.networks.mlp import MLP, bent_identity, tanh
+from gaussbell.networks.value_function import FeatureNetwork, mean_network
 from gaussbell.numerics.arguments import as_key, read_count
 from gaussbell.numerics.precision import in_double
 from gaussbell.optimise.solution import Solution
@@ -38,7 +38,7 @@ LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 EPISODE_LADDER = (1, 3, 10, 30, 100, 300, 1000, 3000)
 """The same along episodes, where one n_step costs as much as another and what counts is their noise."""
 SEARCHED, PROMISING = 3000, 2
-"""Along episodes: transitions of each fit of the search, and how many n_step are fitted with more."""
+"""Along episodes: transitions of each fit of the search, and how many n_step are fitted anew with more."""
 CORRECTIONS = (1, 10, 100, 1000)
 """The n_step that a fixed point of the last layer is tried with."""
 LIKELY = 0.97
@@ -165,8 +165,9 @@ def evaluate_policy(
     in pairs where the process is stochastic, which keep the noise out of the mean square.
 
     Args:
-        network: By default two layers of 20 units behind features; a plain MLP as wide as a state gets the
-            scaled or standardised state.
+        network: By default two layers of 20 units behind features, and along episodes the mean of two such
+            networks where validation prefers it; a plain MLP as wide as a state gets the scaled or
+            standardised state.
         budget: The most steps to simulate in all, checks included: by default a million in the box of a
             compiled environment, 100,000 in episodes.
         n_step: To fix it instead.
@@ -234,11 +235,14 @@ def evaluate_policy(
                     max_transitions=max_transitions,
                     searching=isinstance(n_step, str),
                 )
-            network = _behind_features(network, env, policy, q, network_key, experience.features)
+            is_own, features = network is not None, experience.features
+            first, other = (
+                _behind_features(network, env, policy, q, k, features) for k in jax.random.split(network_key)
+            )
 
-            def fit(candidate: Any, most: int = max_transitions) -> ValidatedFit:
+            def fit(candidate: Any, most: int = max_transitions, start: Any = first) -> ValidatedFit:
                 data = experience.transitions(candidate, most)
-                fits.append(ValidatedFit(candidate, data, network, solver, experience, watch, on_progress))
+                fits.append(ValidatedFit(candidate, data, start, solver, experience, watch, on_progress))
                 return fits[-1]
 
             if isinstance(n_step, str):
@@ -253,12 +257,15 @@ def evaluate_policy(
                 fit(n_step)
             fits.sort(key=lambda fitted: fitted.error)
             if visited:  # the most promising start again with more transitions
-                for fitted in fits[:PROMISING]:
+                for fitted, start in zip(fits[:PROMISING], (first, other), strict=False):
                     if len(fitted.data) < experience.fits(fitted.n_step):
-                        fit(fitted.n_step).go_on(min(max_steps, FIRST_EPISODE_STEPS))
-            best = min(fits, key=lambda fitted: fitted.error)
+                        fit(fitted.n_step, start=start).go_on(max_steps)
+            best, *others = sorted(fits, key=lambda fitted: fitted.error)
             best.go_on(max_steps)
-            solution, corrected_by = _with_fixed_point(best.solution, experience)
+            solution = best.solution
+            if visited and not is_own:
+                solution = _with_another(best, others, experience)
+            solution, corrected_by = _with_fixed_point(solution, experience)
             checks = dataclasses.replace(
                 check(solution.network, best.data), double_sampling=experience.double_sampling
             )
@@ -290,6 +297,16 @@ def evaluate_policy(
         start=start,
         corrected_by=corrected_by,
     )
+
+
+def _with_another(best: ValidatedFit, others: list[ValidatedFit], experience: Experience) -> Solution:
+    """The solution of the best fit, or the mean of two if validation prefers that: it varies less."""
+    solution, error = best.solution, best.error
+    for other in others:
+        network = mean_network(best.solution.network, other.solution.network)
+        if (its := experience.validation_error(network)) < error:
+            solution, error = with_network(best.solution, network, best.data), its
+    return solution
 
 
 def _with_fixed_point(solution: Solution, experience: Experience) -> tuple[Solution, int | None]:
@@ -347,7 +364,8 @@ def _behind_features(
         if isinstance(made, input_features.OneHot):  # a table
             return FeatureNetwork(made, MLP((made.count, 1), key=key))
         width = inputs if made is None else input_features.width(made, inputs)
-        inner = MLP((width, 20, 20, 1), key=key)
+        # Along episodes many states lie outside of what was seen, where bounded units are the safer guess.
+        inner = MLP((width, 20, 20, 1), bent_identity if standardised is None else tanh, key=key)
         if standardised is not None:  # observations of many numbers: keep sums of them of order one
             inner = inner.with_weights(tuple(weight / np.sqrt(len(weight)) for weight in inner.weights))
         return inner if made is None else FeatureNetwork(made, inner)

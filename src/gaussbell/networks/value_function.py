@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+from scipy.linalg import block_diag
 
 from gaussbell.networks.host_values import HostValues
 from gaussbell.networks.mlp import MLP
@@ -148,6 +149,32 @@ def without_features(network: Any) -> Any:
 def taking_batches(network: Any) -> Any:
     """The network itself if it takes batches of inputs, or one around it that does."""
     return network if isinstance(network, TAKE_BATCHES) else BatchedNetwork(network)
+
+
+@in_double
+def mean_network(one: Any, other: Any) -> Any:
+    """The mean of two MLPs of one size, alone or behind the same features, as one that is twice as wide.
+
+    Example:
+        >>> import gaussbell as gb
+        >>> from gaussbell.networks.value_function import mean_network
+        >>> one, other = gb.MLP((2, 3, 1), key=0), gb.MLP((2, 3, 1), key=1)
+        >>> mean = mean_network(one, other)
+        >>> mean.sizes, bool(abs(mean([1.0, 2.0]) - (one([1.0, 2.0]) + other([1.0, 2.0])) / 2) < 1e-6)
+        ((2, 6, 1), True)
+    """
+    if isinstance(one, FeatureNetwork):
+        return FeatureNetwork(one.features, mean_network(one.network, other.network))
+    pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(one.weights, other.weights, strict=True)]
+    if len(pairs) == 1:
+        return one.with_weights(((pairs[0][0] + pairs[0][1]) / 2,))
+    first, *hidden, (a, b) = pairs
+    blocks = [np.asarray(block_diag(c[:-1], d[:-1])) for c, d in hidden]
+    biases = [np.append(c[-1], d[-1]) for c, d in hidden]
+    layers = [np.column_stack(first)]
+    layers += [np.vstack([block, bias]) for block, bias in zip(blocks, biases, strict=True)]
+    layers += [np.vstack([a[:-1], b[:-1], a[-1:] + b[-1:]]) / 2]
+    return one.with_weights(tuple(jnp.asarray(layer) for layer in layers))
 
 
 def num_parameters(network: Any) -> int:
