@@ -230,7 +230,7 @@ def by_returns(experience: EpisodeExperience, network, seed: int):
             data,
             solver=gb.LevenbergMarquardt(),
             scale_output=True,
-            max_steps=200,
+            max_steps=100,
             validation=experience.validation_error,
             diagnose=False,
         ).network

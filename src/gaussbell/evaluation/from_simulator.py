@@ -259,7 +259,7 @@ def evaluate_policy(
             if visited:  # the most promising start again with more transitions
                 for fitted, start in zip(fits[:PROMISING], (first, other), strict=False):
                     if len(fitted.data) < experience.fits(fitted.n_step):
-                        fit(fitted.n_step, start=start).go_on(max_steps)
+                        fit(fitted.n_step, start=start).go_on(min(max_steps, FIRST_EPISODE_STEPS))
             best, *others = sorted(fits, key=lambda fitted: fitted.error)
             best.go_on(max_steps)
             solution = best.solution
