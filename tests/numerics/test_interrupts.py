@@ -2,6 +2,8 @@
 
 import contextlib
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -87,3 +89,31 @@ def test_a_handler_that_ignores_it_is_obeyed():
         interrupts.raise_if_heard()
     signal.signal(signal.SIGINT, before)
     assert heard == [1]
+
+
+COMPILES = """
+import os, signal, threading
+import jax, jax.numpy as jnp
+from gaussbell.numerics.interrupts import Interrupts
+
+def slow(x):
+    for k in range(250):
+        x = jnp.sin(x @ x + k)
+    return x
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+lowered = jax.jit(slow).lower(jnp.zeros((4, 4)))
+threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with Interrupts():
+        lowered.compile()
+        print("compiled")
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_a_compilation_comes_to_its_end():
+    """A process that ends while the compiler runs crashes."""
+    found = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout.split()) == (0, ["compiled", "heard"])

@@ -8,15 +8,17 @@ from typing import Any
 
 PATIENCE = 1.0
 """Seconds after which Ctrl-C is raised wherever Python happens to be."""
+COMPILER, NEXT_LOOK = "jax/_src/compiler.py", 0.1
+"""But not in here: it is looked again after so many seconds."""
 
 
 class Interrupts:
     """While it is entered, Ctrl-C waits for the next `raise_if_heard`, or a second at most.
 
     Python raises KeyboardInterrupt wherever it happens to be. Inside a callback of another library, of a
-    garbage collection for instance, it is printed and forgotten; between the start of a compiled program and
-    its result it leaves the program running, which may crash the process at its end. One that is entered
-    inside another shares what that has heard.
+    garbage collection for instance, it is printed and forgotten; while JAX compiles it leaves the compiler
+    running, which crashes a process that ends before it, so the end of a compilation is always awaited. One
+    that is entered inside another shares what that has heard.
 
     Example:
         >>> from gaussbell.numerics.interrupts import Interrupts
@@ -57,10 +59,16 @@ class Interrupts:
             self._before(signal.SIGINT, None)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._timer is not None:  # pressed again, or nobody has looked: still heard if this is swallowed
+        if self._timer is None:
+            self._wait(PATIENCE)
+        elif _is_compiling(frame):
+            self._wait(NEXT_LOOK)
+        else:  # pressed again, or nobody has looked: still heard if this is swallowed
             self._before(number, frame)
-            return
-        self._timer = threading.Timer(PATIENCE, _thread.interrupt_main)
+
+    def _wait(self, seconds: float) -> None:
+        self._forget()
+        self._timer = threading.Timer(seconds, _thread.interrupt_main)
         self._timer.daemon = True
         self._timer.start()
 
@@ -68,3 +76,11 @@ class Interrupts:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_compiling(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(COMPILER):
+            return True
+        frame = frame.f_back
+    return False
