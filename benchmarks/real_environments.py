@@ -14,7 +14,7 @@ stored policies draw their actions as they were trained.
 Development was done on the first stages of LunarLander-v3, Hopper-v5 and HalfCheetah-v5, on CartPole-v1, on
 later stages in CliffWalking-v1 and both FrozenLakes and a random policy there (marked in the record), and
 on policies of other seeds that are not kept here; four more were seen before the method last changed (both of
-Acrobot-v1, the last of HalfCheetah-v5, the first of CliffWalking-v1) and count likewise. The rest was set aside.
+Acrobot-v1, the last of HalfCheetah-v5, the first of CliffWalking-v1) and count too. The rest was set aside.
 """
 
 import argparse
