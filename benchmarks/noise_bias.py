@@ -27,7 +27,7 @@ import numpy as np
 import gaussbell as gb
 from gaussbell.data.transitions import Transitions
 from gaussbell.evaluation.experience import EpisodeExperience
-from real_environments import DISCOUNT, HERE, StoredPolicy, truth
+from real_environments import DISCOUNT, HERE, StoredPolicy, truth, write
 
 SIZES = (1000, 4000, 16_000)
 LADDER = (1, 3, 10, 30, 100, 300, 1000)
@@ -167,7 +167,7 @@ def main() -> None:
                         }
                     )
                     print(json.dumps(rows[-1]), flush=True)
-                (given.out / "noise_bias.json").write_text(json.dumps(rows, indent=1) + "\n")
+                write(given.out, "noise_bias", rows)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import jax
 import numpy as np
 
 import gaussbell as gb
+from gaussbell import records
 from gaussbell.data.thinning import Thinning
 from gaussbell.data.transitions import Transitions
 from gaussbell.diagnostics.held_out import TAIL
@@ -359,7 +360,13 @@ def report(rows: list) -> str:
 def _kept(out: Path) -> list:
     """What an earlier run has measured already."""
     path = out / "real_environments.json"
-    return json.loads(path.read_text()) if path.exists() else []
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def write(out: Path, name: str, rows: list) -> None:
+    """The record of a benchmark, whole at any time."""
+    record = {"benchmark": name.replace("_", " "), "versions": records.versions(), "rows": rows}
+    records.write(out / f"{name}.json", record)
 
 
 def main() -> None:
@@ -383,8 +390,8 @@ def main() -> None:
         for seed in range(given.seeds):
             rows.append(measure(policy, seed, given.budget, given.torch))
             print(json.dumps(rows[-1]), flush=True)
-            (given.out / "real_environments.json").write_text(json.dumps(rows, indent=1) + "\n")
-    (given.out / "real_environments.md").write_text(report(rows))
+            write(given.out, "real_environments", rows)
+    records.write_text(given.out / "real_environments.md", report(rows))
 
 
 if __name__ == "__main__":

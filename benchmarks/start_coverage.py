@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 
 import gaussbell as gb
-from real_environments import DISCOUNT, HERE, HORIZON, StoredPolicy, truth
+from real_environments import DISCOUNT, HERE, HORIZON, StoredPolicy, truth, write
 
 POLICIES = ("CartPole-v1-4096", "Pendulum-v1-2000", "Acrobot-v1-20480", "FrozenLake-v1-8192")
 BUDGET = 10_000
@@ -74,7 +74,7 @@ def main() -> None:
             }
         )
         print(json.dumps(rows[-1]), flush=True)
-        (given.out / "start_coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
+        write(given.out, "start_coverage", rows)
 
 
 if __name__ == "__main__":
