@@ -8,7 +8,7 @@ visited states is the mean of continuations. For every number of transitions and
 value (its mean error, in standard deviations of the value over these states) and the root mean square.
 
 Ways: the plain squared residual of one step; n_step by validation; that with the fixed point of the last
-layer by validation, which is what `evaluate_policy` does; the fixed point alone, on the fit of one step;
+layer by validation, as `evaluate_policy` does for one fit; the fixed point alone, on the fit of one step;
 iterated targets, each a regression by Levenberg-Marquardt; and the modified residual of Antos, Szepesvari
 and Munos (2008), in which an auxiliary network's guess of the mean target takes the noise out: its last
 layer is eliminated, f(s) - Pi (r + discount f(s')), so that one second-order problem is left.
@@ -147,7 +147,7 @@ def main() -> None:
             experience = EpisodeExperience(
                 env, gb.policies.on_host(policy), BUDGET, key=keys[0], q=False, max_transitions=BUDGET
             )
-            inner = gb.MLP((env.width, 20, 20, 1), key=keys[1])
+            inner = gb.MLP((env.width, 20, 20, 1), gb.networks.tanh, key=keys[1])
             inner = inner.with_weights(tuple(weight / np.sqrt(len(weight)) for weight in inner.weights))
             network = gb.FeatureNetwork(experience.features, inner)
             for size in SIZES:

@@ -103,7 +103,7 @@ def solve(
     holds the best parameters seen.
 
     With `validation`, a function from parameters to an error on data of their own, the best parameters are
-    those with the smallest error there, asked for every 20 steps; the solve stops early once it has stopped
+    those with the smallest error there, asked for every few steps; the solve stops early once it has stopped
     falling.
     """
     max_steps = read_count("max_steps", max_steps, 0, MOST_STEPS)
